@@ -1,0 +1,1 @@
+//! The broker: where everything meets.

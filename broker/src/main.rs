@@ -1,0 +1,2 @@
+//! The `felix-broker` binary.
+fn main() {}

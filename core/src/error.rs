@@ -1,0 +1,70 @@
+//! Why a shard refused or failed a request. Each protocol maps these to its wire in one exhaustive
+//! match.
+
+use crate::{Generation, Offset};
+use std::fmt;
+
+/// A shard's answer when it does not do what was asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShardError {
+    /// No such shard in the catalog.
+    Unknown,
+    /// The shard is assigned and not open yet; it will be. Kafka: LEADER_NOT_AVAILABLE.
+    Opening,
+    /// This broker does not lead the shard, or stopped leading it while the request waited.
+    NotLeader,
+    /// The caller believes in an older leader. Kafka: FENCED_LEADER_EPOCH (KIP-320).
+    FencedGeneration {
+        /// The generation in force.
+        current: Generation,
+    },
+    /// The caller knows a newer leader than this broker. Kafka: UNKNOWN_LEADER_EPOCH (KIP-320).
+    UnknownGeneration {
+        /// The generation in force.
+        current: Generation,
+    },
+    /// The offset lies below the log start or past the log end.
+    OffsetOutOfRange {
+        /// The lowest offset that can be read.
+        log_start: Offset,
+        /// The visible end.
+        visible_end: Offset,
+    },
+    /// A batch larger than a segment may be.
+    BatchTooLarge {
+        /// The greatest size, bytes.
+        bytes_max: u64,
+    },
+    /// The log failed or is damaged; the shard acknowledges nothing until it has been repaired.
+    /// The text names shard, file and position. Kafka: KAFKA_STORAGE_ERROR.
+    Storage(String),
+    /// The broker is shutting down and takes nothing more. Kafka: NOT_LEADER_OR_FOLLOWER, so that
+    /// the client looks for the leader again.
+    ShuttingDown,
+}
+
+impl fmt::Display for ShardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => write!(f, "no such shard"),
+            Self::Opening => write!(f, "the shard is still opening"),
+            Self::NotLeader => write!(f, "this broker does not lead the shard"),
+            Self::FencedGeneration { current } => {
+                write!(f, "the request names an older leader epoch than {current}")
+            }
+            Self::UnknownGeneration { current } => {
+                write!(f, "the request names a newer leader epoch than {current}")
+            }
+            Self::OffsetOutOfRange { log_start, visible_end } => {
+                write!(f, "the offset is outside {log_start}..={visible_end}")
+            }
+            Self::BatchTooLarge { bytes_max } => {
+                write!(f, "the batch is larger than {bytes_max} bytes")
+            }
+            Self::Storage(reason) => write!(f, "storage: {reason}"),
+            Self::ShuttingDown => write!(f, "the broker is shutting down"),
+        }
+    }
+}
+
+impl std::error::Error for ShardError {}

@@ -1,0 +1,26 @@
+//! The vocabulary every other crate of Felix speaks, and the traits where layers meet.
+//!
+//! Nothing here does I/O, reads a clock or knows a runtime. A value that crosses a layer or a CPU
+//! core is one of these types.
+
+pub mod auth;
+pub mod batch;
+pub mod catalog;
+pub mod clock;
+pub mod error;
+pub mod ids;
+pub mod limits;
+pub mod metrics;
+pub mod placement;
+pub mod shards;
+pub mod stream;
+pub mod topology;
+
+pub use auth::{Action, Auth, Principal};
+pub use batch::{Batch, BatchError, PlacedBatch};
+pub use catalog::{Catalog, Durability, Stream, Timestamps};
+pub use clock::{Clock, Monotonic, Timestamp};
+pub use error::ShardError;
+pub use ids::{BrokerId, ByteCount, CpuId, Generation, Offset, ShardId, StreamId};
+pub use shards::Shards;
+pub use stream::ByteStream;

@@ -1,0 +1,1 @@
+//! The Kafka protocol over any byte stream and any shards.

@@ -1,0 +1,3 @@
+//! One shard's log and the CPU core that owns it.
+
+pub mod log;

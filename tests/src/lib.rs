@@ -1,0 +1,1 @@
+//! Whole-broker tests: what they share.

@@ -1,0 +1,1 @@
+//! Style and structure, kept by tests.
