@@ -34,7 +34,9 @@ pub struct AnonymousTenant(pub Option<Rc<str>>);
 
 impl Auth for AnonymousTenant {
     fn anonymous(&self) -> Option<Principal> {
-        self.0.as_ref().map(|tenant| Principal { tenant: Rc::clone(tenant) })
+        self.0.as_ref().map(|tenant| Principal {
+            tenant: Rc::clone(tenant),
+        })
     }
 
     fn allows(&self, principal: &Principal, _action: Action, stream: &Stream) -> bool {

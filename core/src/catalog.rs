@@ -64,8 +64,13 @@ impl Stream {
     /// A shard by Kafka partition number; `None` at or above the shard count, or negative.
     #[must_use]
     pub fn shard(&self, partition: i32) -> Option<ShardId> {
-        let index = u32::try_from(partition).ok().filter(|index| *index < self.shards)?;
-        Some(ShardId { stream: self.id, index })
+        let index = u32::try_from(partition)
+            .ok()
+            .filter(|index| *index < self.shards)?;
+        Some(ShardId {
+            stream: self.id,
+            index,
+        })
     }
 }
 
@@ -155,7 +160,9 @@ impl Catalog {
     /// A stream by its identity.
     #[must_use]
     pub fn stream(&self, id: StreamId) -> Option<&Stream> {
-        self.by_id.get(&id).and_then(|index| self.streams.get(*index))
+        self.by_id
+            .get(&id)
+            .and_then(|index| self.streams.get(*index))
     }
 
     /// The stream a tenant means by a Kafka topic name.
@@ -188,7 +195,10 @@ fn check(stream: &Stream) -> Result<(), CatalogError> {
         });
     }
     if !(1..=SHARDS_PER_STREAM_MAX).contains(&stream.shards) {
-        return Err(CatalogError::Shards { topic: stream.topic(), shards: stream.shards });
+        return Err(CatalogError::Shards {
+            topic: stream.topic(),
+            shards: stream.shards,
+        });
     }
     Ok(())
 }
@@ -205,13 +215,18 @@ fn check_name(part: &'static str, name: &str) -> Result<(), CatalogError> {
     } else {
         return Ok(());
     };
-    Err(CatalogError::Name { part, name: name.to_owned(), fault })
+    Err(CatalogError::Name {
+        part,
+        name: name.to_owned(),
+        fault,
+    })
 }
 
 /// Whether every character is one that a Kafka topic name may have.
 #[must_use]
 pub fn is_legal(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
 #[cfg(test)]
@@ -234,7 +249,10 @@ mod tests {
     #[test]
     fn a_topic_is_found_under_its_tenant_only() {
         let catalog = Catalog::new(vec![stream("default", "clicks", 1)]).unwrap();
-        assert_eq!(catalog.topic("dev", "default.clicks").unwrap().id, StreamId(1));
+        assert_eq!(
+            catalog.topic("dev", "default.clicks").unwrap().id,
+            StreamId(1)
+        );
         assert!(catalog.topic("other", "default.clicks").is_none());
         assert!(catalog.topic("dev", "clicks").is_none());
     }
@@ -253,7 +271,10 @@ mod tests {
         let long = "x".repeat(248);
         assert!(Catalog::new(vec![stream("a", &long, 1)]).is_err());
         let twice = vec![stream("a", "b", 1), stream("a", "b", 2)];
-        assert!(matches!(Catalog::new(twice), Err(CatalogError::Duplicate { .. })));
+        assert!(matches!(
+            Catalog::new(twice),
+            Err(CatalogError::Duplicate { .. })
+        ));
     }
 
     #[test]

@@ -55,7 +55,10 @@ impl fmt::Display for ShardError {
             Self::UnknownGeneration { current } => {
                 write!(f, "the request names a newer leader epoch than {current}")
             }
-            Self::OffsetOutOfRange { log_start, visible_end } => {
+            Self::OffsetOutOfRange {
+                log_start,
+                visible_end,
+            } => {
                 write!(f, "the offset is outside {log_start}..={visible_end}")
             }
             Self::BatchTooLarge { bytes_max } => {

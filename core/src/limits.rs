@@ -13,9 +13,18 @@ pub const REQUEST_BYTES_MAX: usize = 8 << 20;
 /// make an unknown peer's buffers matter.
 pub const REQUEST_BYTES_BEFORE_AUTH_MAX: usize = 64 << 10;
 
+/// Array elements (topics, partitions, keys) that one Kafka request may declare in all. Each takes
+/// some fifty times the bytes in memory that it may take on the wire, so the bytes of the frame are
+/// no bound by themselves. Answer: the connection is closed and the reason logged.
+pub const REQUEST_ELEMENTS_MAX: usize = 1 << 16;
+
 /// Requests of one connection that may await their answers. Over it the connection is not read
 /// until one is answered.
 pub const REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX: usize = 256;
+
+/// Fetches of one connection that may wait at once. A client has one, or two while it changes its
+/// mind; each may bring a batch of the greatest size. One more ends those that wait.
+pub const FETCHES_IN_FLIGHT_PER_CONNECTION_MAX: usize = 8;
 
 /// Bytes of unanswered produce requests of one connection. Over it the connection is not read
 /// until some are answered. One request of the greatest size always fits.
@@ -49,8 +58,20 @@ pub const SHARD_UNCOMMITTED_BYTES_MAX: usize = 32 << 20;
 /// Requests one core may have on the way to another at once: the credits of a lane.
 pub const LANE_CREDITS: usize = 256;
 
+/// Flushes that one core has submitted to the device at once. Enough for a device's queue, few
+/// enough that a read behind them is not starved.
+pub const SHARD_FLUSHES_IN_FLIGHT_MAX: usize = 32;
+
+/// Reads and searches of one core that wait for the device at once; further ones wait in line, so
+/// that readers of old data leave the device to writers.
+pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;
+
+/// Shards that one core opens at once: recovery reads whole segments, and the shards that are
+/// open are served meanwhile.
+pub const SHARDS_OPENING_MAX: usize = 4;
+
 const _: () = assert!(REQUEST_BYTES_BEFORE_AUTH_MAX <= REQUEST_BYTES_MAX);
 const _: () = assert!(REQUEST_BYTES_MAX <= PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX);
 const _: () = assert!(REQUEST_BYTES_MAX <= SHARD_UNCOMMITTED_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MAX <= OUTBOUND_BYTES_PER_CONNECTION_MAX);
-const _: () = assert!(REQUEST_BYTES_MAX < SEGMENT_SPAN_MAX as usize);
+const _: () = assert!((REQUEST_BYTES_MAX as u64) < SEGMENT_SPAN_MAX);

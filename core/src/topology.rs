@@ -73,7 +73,12 @@ impl Topology {
 #[must_use]
 pub fn node_id(broker: BrokerId, core: CpuId) -> i32 {
     let mut hash = 0x811c_9dc5_u32;
-    for byte in broker.0.to_be_bytes().into_iter().chain(core.0.to_be_bytes()) {
+    for byte in broker
+        .0
+        .to_be_bytes()
+        .into_iter()
+        .chain(core.0.to_be_bytes())
+    {
         hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
     ((hash >> 1).max(1)).cast_signed()
@@ -95,6 +100,9 @@ mod tests {
             }
         }
         // Clients remember ids across our restarts: this one must never change.
-        assert_eq!(node_id(BrokerId(1), CpuId(0)), node_id(BrokerId(1), CpuId(0)));
+        assert_eq!(
+            node_id(BrokerId(1), CpuId(0)),
+            node_id(BrokerId(1), CpuId(0))
+        );
     }
 }

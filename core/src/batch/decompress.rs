@@ -1,0 +1,347 @@
+//! Decompresses records. What a peer declares about sizes decides nothing: output grows with the
+//! bytes that come out, and stops at [`BATCH_DECOMPRESSED_BYTES_MAX`].
+
+use super::codec::Codec;
+use super::cursor::Cursor;
+use super::error::BatchError;
+use crate::limits::BATCH_DECOMPRESSED_BYTES_MAX;
+use bytes::Bytes;
+use std::borrow::Cow;
+use std::io::{self, Read};
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
+
+/// How the framing of the snappy-java library begins, which Kafka made its own.
+pub(super) const XERIAL_MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
+
+/// Version and lowest compatible version, which some clients write in the wrong byte order: they
+/// are stepped over.
+const XERIAL_VERSION_BYTES: usize = 8;
+
+/// No snappy block grows more: its best element is 3 bytes for 64.
+const SNAPPY_RATIO_MAX: usize = 22;
+
+/// How the frame of LZ4 begins. The library would take its legacy frame as well, Kafka does not.
+const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
+
+/// Frames with a window up to 2^23 bytes (8 MiB: what every decoder has to support, RFC 8878) are
+/// decompressed step by step; for a larger one the output itself serves as the window, so that no
+/// second buffer of a size that the frame asks for is needed.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// Output begins with this many bytes, or four for each compressed one.
+const OUTPUT_BYTES_MIN: usize = 1 << 10;
+
+/// One byte beyond the bound, to tell "exactly full" from "more to come".
+const OUTPUT_BYTES_MAX: usize = BATCH_DECOMPRESSED_BYTES_MAX + 1;
+
+/// How large to make an output that needs `wanted` bytes: from half the bound on the whole of it,
+/// so that old and new together, while it grows, are never more than one and a half times the
+/// bound.
+const fn output_size(wanted: usize) -> usize {
+    if wanted > OUTPUT_BYTES_MAX / 2 {
+        OUTPUT_BYTES_MAX
+    } else {
+        wanted
+    }
+}
+
+/// The records in `bytes`, decompressed.
+pub(super) fn decompress(codec: Codec, bytes: &[u8]) -> Result<Cow<'_, [u8]>, BatchError> {
+    let output = match codec {
+        Codec::None => {
+            check_size(bytes.len())?;
+            return Ok(Cow::Borrowed(bytes));
+        }
+        Codec::Gzip => gzip(bytes),
+        Codec::Snappy => snappy(bytes),
+        Codec::Lz4 => lz4(bytes),
+        Codec::Zstd => zstd(bytes),
+    };
+    output.map(Cow::Owned).map_err(|failure| match failure {
+        Failure::Damaged => BatchError::Compression { codec },
+        Failure::TooLarge => TOO_LARGE,
+    })
+}
+
+/// The records in `bytes`, decompressed; the same bytes where they are not compressed.
+pub(super) fn decompress_shared(codec: Codec, bytes: &Bytes) -> Result<Bytes, BatchError> {
+    Ok(match decompress(codec, bytes)? {
+        Cow::Borrowed(same) => bytes.slice_ref(same),
+        Cow::Owned(output) => Bytes::from(output),
+    })
+}
+
+const TOO_LARGE: BatchError = BatchError::DecompressedTooLarge {
+    bytes_max: BATCH_DECOMPRESSED_BYTES_MAX,
+};
+
+fn check_size(bytes: usize) -> Result<(), BatchError> {
+    if bytes > BATCH_DECOMPRESSED_BYTES_MAX {
+        Err(TOO_LARGE)
+    } else {
+        Ok(())
+    }
+}
+
+/// Why decompression stopped.
+#[derive(Debug)]
+enum Failure {
+    Damaged,
+    TooLarge,
+}
+
+impl From<io::Error> for Failure {
+    fn from(_: io::Error) -> Self {
+        // Input and output are memory: whatever failed is the data.
+        Self::Damaged
+    }
+}
+
+/// Decompressed bytes so far.
+struct Output {
+    /// Filled up to `filled`, then zeros to write over.
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+impl Output {
+    fn new(compressed: &[u8]) -> Self {
+        let start = compressed.len().saturating_mul(4).max(OUTPUT_BYTES_MIN);
+        Self {
+            bytes: vec![0; output_size(start)],
+            filled: 0,
+        }
+    }
+
+    /// Room for at least one more byte.
+    fn space(&mut self) -> Result<&mut [u8], Failure> {
+        if self.filled == self.bytes.len() {
+            if self.filled == OUTPUT_BYTES_MAX {
+                return Err(Failure::TooLarge);
+            }
+            let grown = output_size(self.bytes.len() * 2);
+            // Exact: the vector's own doubling would pass the bound.
+            self.bytes.reserve_exact(grown - self.bytes.len());
+            self.bytes.resize(grown, 0);
+        }
+        Ok(self
+            .bytes
+            .get_mut(self.filled..)
+            .expect("filled is at most the length"))
+    }
+
+    /// Counts bytes written into the space.
+    fn advance(&mut self, count: usize) {
+        self.filled += count;
+        assert!(self.filled <= self.bytes.len());
+    }
+
+    fn read_all(&mut self, mut from: impl Read) -> Result<(), Failure> {
+        loop {
+            match from.read(self.space()?)? {
+                0 => return Ok(()),
+                count => self.advance(count),
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Vec<u8>, Failure> {
+        if self.filled > BATCH_DECOMPRESSED_BYTES_MAX {
+            return Err(Failure::TooLarge);
+        }
+        self.bytes.truncate(self.filled);
+        Ok(self.bytes)
+    }
+}
+
+/// One or more members, as RFC 1952 and Java's GZIPInputStream have it.
+fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut output = Output::new(bytes);
+    output.read_all(flate2::bufread::MultiGzDecoder::new(bytes))?;
+    output.finish()
+}
+
+fn snappy(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut output = Vec::new();
+    if !bytes.starts_with(&XERIAL_MAGIC) {
+        snappy_block(bytes, &mut output)?;
+        return Ok(output);
+    }
+    let mut cursor = Cursor::new(bytes);
+    while !cursor.is_empty() {
+        // Streams that were joined have a header in the middle.
+        if cursor.rest().starts_with(&XERIAL_MAGIC) {
+            cursor
+                .bytes(XERIAL_MAGIC.len() + XERIAL_VERSION_BYTES)
+                .ok_or(Failure::Damaged)?;
+            continue;
+        }
+        let length = cursor.i32().ok_or(Failure::Damaged)?;
+        let length = usize::try_from(length).map_err(|_| Failure::Damaged)?;
+        snappy_block(cursor.bytes(length).ok_or(Failure::Damaged)?, &mut output)?;
+    }
+    Ok(output)
+}
+
+fn snappy_block(block: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
+    let declared = snap::raw::decompress_len(block).map_err(|_| Failure::Damaged)?;
+    // Believed only as far as these bytes can reach.
+    if declared > block.len().saturating_mul(SNAPPY_RATIO_MAX) {
+        return Err(Failure::Damaged);
+    }
+    let start = output.len();
+    let end = start + declared;
+    if end > BATCH_DECOMPRESSED_BYTES_MAX {
+        return Err(Failure::TooLarge);
+    }
+    if end > output.capacity() {
+        output.reserve_exact(output_size(end.max(output.capacity() * 2)) - start);
+    }
+    output.resize(end, 0);
+    let space = output
+        .get_mut(start..)
+        .expect("the end is not before the start");
+    let written = snap::raw::Decoder::new()
+        .decompress(block, space)
+        .map_err(|_| Failure::Damaged)?;
+    if written == declared {
+        Ok(())
+    } else {
+        Err(Failure::Damaged)
+    }
+}
+
+/// One frame with its end mark and nothing behind it, as Kafka has it.
+fn lz4(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    if !bytes.starts_with(&LZ4_MAGIC) {
+        return Err(Failure::Damaged);
+    }
+    let mut input = WatchedInput {
+        rest: bytes,
+        ran_out: false,
+    };
+    let mut output = Output::new(bytes);
+    output.read_all(lz4_flex::frame::FrameDecoder::new(&mut input))?;
+    // The library takes an end of input between blocks for the end of the frame.
+    if input.ran_out || !input.rest.is_empty() {
+        return Err(Failure::Damaged);
+    }
+    output.finish()
+}
+
+/// Input that remembers whether more was asked of it than there was.
+struct WatchedInput<'a> {
+    rest: &'a [u8],
+    ran_out: bool,
+}
+
+impl Read for WatchedInput<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.rest.read(into)?;
+        self.ran_out |= count == 0 && !into.is_empty();
+        Ok(count)
+    }
+}
+
+/// One or more frames.
+fn zstd(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    match zstd_stepwise(bytes)? {
+        Some(output) => Ok(output),
+        None => zstd_whole(bytes),
+    }
+}
+
+/// All frames, step by step; `None` if one asks for too large a window.
+fn zstd_stepwise(bytes: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    let mut context = DCtx::create();
+    context
+        .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))
+        .expect("the library supports this window");
+    let mut output = Output::new(bytes);
+    let mut input = InBuffer::around(bytes);
+    loop {
+        let space = output.space()?;
+        let room = space.len();
+        let mut written = OutBuffer::around(space);
+        let wanted = match context.decompress_stream(&mut written, &mut input) {
+            Ok(wanted) => wanted,
+            Err(code) if zstd_error(code) == ZSTD_WINDOW_TOO_LARGE => return Ok(None),
+            Err(_) => return Err(Failure::Damaged),
+        };
+        let count = written.pos();
+        output.advance(count);
+        if input.pos() == bytes.len() {
+            if wanted == 0 {
+                return output.finish().map(Some);
+            }
+            if count < room {
+                // All is read and written, and the frame has not ended.
+                return Err(Failure::Damaged);
+            }
+        }
+    }
+}
+
+/// All frames in one go, into an output that is large enough or as large as allowed.
+fn zstd_whole(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut output = Vec::new();
+    for size in [
+        BATCH_DECOMPRESSED_BYTES_MAX / 8,
+        BATCH_DECOMPRESSED_BYTES_MAX,
+    ] {
+        output.clear();
+        output.reserve_exact(size);
+        match DCtx::create().decompress(&mut output, bytes) {
+            Ok(_) => return Ok(output),
+            Err(code) if zstd_error(code) == ZSTD_OUTPUT_TOO_SMALL => {}
+            Err(_) => return Err(Failure::Damaged),
+        }
+    }
+    Err(Failure::TooLarge)
+}
+
+// Numbers of `zstd_errors.h`, stable as it says; the library returns them negated.
+const ZSTD_WINDOW_TOO_LARGE: usize = 16;
+const ZSTD_OUTPUT_TOO_SMALL: usize = 70;
+
+const fn zstd_error(code: usize) -> usize {
+    code.wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn frame(window_log: u32) -> Vec<u8> {
+        let mut out = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+        out.window_log(window_log).unwrap();
+        out.write_all(&[b'x'; 1000]).unwrap();
+        out.finish().unwrap()
+    }
+
+    #[test]
+    fn a_zstd_frame_does_not_choose_how_much_memory_a_window_takes() {
+        let small = zstd_stepwise(&frame(ZSTD_WINDOW_LOG_MAX)).unwrap();
+        assert_eq!(small, Some(vec![b'x'; 1000]));
+        assert_eq!(
+            zstd_stepwise(&frame(ZSTD_WINDOW_LOG_MAX + 1)).unwrap(),
+            None
+        );
+        assert_eq!(zstd(&frame(27)).unwrap(), [b'x'; 1000]);
+        // The window may not change the answer of a damaged frame.
+        let mut damaged = frame(27);
+        damaged.pop();
+        assert!(matches!(zstd(&damaged), Err(Failure::Damaged)));
+    }
+
+    #[test]
+    fn the_snappy_ratio_holds_for_the_best_that_snappy_can_do() {
+        let block = snap::raw::Encoder::new()
+            .compress_vec(&vec![0; 16 << 20])
+            .unwrap();
+        let mut output = Vec::new();
+        snappy_block(&block, &mut output).unwrap();
+        assert_eq!(output.len(), 16 << 20);
+    }
+}
