@@ -1,1 +1,29 @@
-//! The Kafka protocol over any byte stream and any shards.
+//! The Kafka protocol: bytes in, bytes out, over any byte stream and any shards.
+//!
+//! [`serve`] runs one connection. What all connections of a CPU core share is a [`Context`]. The
+//! wire lives in [`codec`], what each API does in `handler`, one file each. Which topics exist is
+//! decided in `topics`, which number goes with which error in `errors`.
+//!
+//! What works and what is refused is told to users in `docs/kafka-compatibility.md`.
+
+#![deny(clippy::indexing_slicing)]
+
+mod answer;
+pub mod codec;
+mod connection;
+mod context;
+mod errors;
+mod frame;
+mod handler;
+mod in_flight;
+mod metrics;
+mod outbox;
+mod request;
+mod session;
+mod signal;
+mod topics;
+
+pub use connection::serve;
+pub use context::{CatalogView, Context, Settings};
+pub use metrics::{KafkaMetrics, Refused};
+pub use signal::{Raised, Signal};

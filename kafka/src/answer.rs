@@ -1,0 +1,44 @@
+//! What a request leads to.
+
+use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
+
+/// The end of a request.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// These bytes are sent, one piece after the other, the length prefix included.
+    Answer(Vec<Bytes>),
+    /// Nothing is sent: a Produce with `acks=0`.
+    Silence,
+    /// The connection is closed, since the peer could not be told what went wrong in another way.
+    /// What was answered before is still sent. The reason has been logged.
+    Close,
+}
+
+impl Outcome {
+    /// Bytes to be sent.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Answer(pieces) => pieces.iter().map(Bytes::len).sum(),
+            Self::Silence | Self::Close => 0,
+        }
+    }
+}
+
+/// How far a handler came at once.
+pub(crate) enum Handled {
+    /// To the end.
+    Done(Outcome),
+    /// The rest takes time, and later requests may be handled meanwhile.
+    Waiting(LocalBoxFuture<'static, Outcome>),
+    /// As [`Handled::Waiting`], for a long poll that may bring this many bytes of records.
+    Polling {
+        /// The rest.
+        answer: LocalBoxFuture<'static, Outcome>,
+        /// The most it may bring, one batch excepted.
+        bytes_max: usize,
+    },
+    /// Something is to be handed to shards before a later request may be handled. The future's
+    /// result is the rest.
+    HandOver(LocalBoxFuture<'static, LocalBoxFuture<'static, Outcome>>),
+}

@@ -1,0 +1,170 @@
+//! Fetch: reading, and waiting for what is not there yet.
+
+use super::Scope;
+use super::plan::{AnsweredTopic, Plan};
+use crate::answer::{Handled, Outcome};
+use crate::codec::fetch::{Partition, Request as Body, RequestPartition, Response, Topic};
+use crate::codec::{DecodeError, ErrorCode};
+use crate::errors::{Asked, shard_error};
+use crate::metrics::KafkaMetrics;
+use crate::request::{Reply, Request};
+use felix_core::batch::{Codec, Header};
+use felix_core::limits::FETCH_WAIT_MS_MAX;
+use felix_core::shards::{Fetch, FetchPart, Fetched};
+use felix_core::{Action, Generation, Monotonic, Offset, ShardError, ShardId, Shards};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The first version that may carry zstd (KIP-110).
+const ZSTD_FROM: i16 = 10;
+
+/// Epoch of a request that begins a session.
+const SESSION_BEGIN: i32 = 0;
+
+/// Epoch of a request outside any session, or that ends one.
+const SESSION_NONE: i32 = -1;
+
+pub(super) fn begin<S: Shards>(
+    scope: &Scope<'_, S>,
+    request: &Request,
+) -> Result<Handled, DecodeError> {
+    let reply = scope.reply;
+    let body = Body::decode(reply.version, &mut request.cursor())?;
+    // There are no sessions. A client that asks for one is answered in full with session 0 and
+    // carries on without (claim 134); one that goes on in a session, which it can only have from
+    // another broker, is told to begin anew.
+    if !matches!(body.session_epoch, SESSION_BEGIN | SESSION_NONE) {
+        let code = ErrorCode::FetchSessionIdNotFound;
+        return Ok(Handled::Done(respond(reply, code, Vec::new())));
+    }
+    let catalog = scope.context.catalog.current();
+    let mut plan = Plan::new();
+    let mut parts = Vec::new();
+    for topic in &body.topics {
+        let access = scope.access(&catalog, topic.name, Action::Subscribe);
+        plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
+            let index = partition.index;
+            let shard = access
+                .shard(index)
+                .map_err(|code| Partition::error(index, code))?;
+            parts.push(part(shard, partition));
+            Ok(index)
+        });
+    }
+    if parts.is_empty() {
+        return Ok(Handled::Done(respond(
+            reply,
+            ErrorCode::None,
+            plan.refused(),
+        )));
+    }
+    let bytes_max = bytes(body.max_bytes).min(scope.fetch_bytes_max);
+    let fetch = Fetch {
+        parts,
+        // An error is news, so it is not kept until there are records elsewhere.
+        bytes_min: if plan.has_refusals() {
+            0
+        } else {
+            bytes(body.min_bytes)
+        },
+        bytes_max,
+        deadline: deadline(scope.context.clock.monotonic(), body.max_wait_ms),
+    };
+    let fetched = scope.context.shards.fetch(fetch, scope.poll_end.clone());
+    let metrics = Rc::clone(&scope.context.metrics);
+    let answer = Box::pin(async move {
+        let topics = plan.answer(fetched.await, |index, result| match result {
+            Ok(fetched) => records(&metrics, reply.version, index, fetched),
+            Err(error) => refused(index, &error),
+        });
+        respond(reply, ErrorCode::None, topics)
+    });
+    Ok(Handled::Polling { answer, bytes_max })
+}
+
+/// A number of bytes that a client may get wrong: less than none is none.
+fn bytes(wire: i32) -> usize {
+    usize::try_from(wire).unwrap_or(0)
+}
+
+fn deadline(now: Monotonic, max_wait_ms: i32) -> Monotonic {
+    let wait_ms = u64::try_from(max_wait_ms)
+        .unwrap_or(0)
+        .min(FETCH_WAIT_MS_MAX);
+    now.after(Duration::from_millis(wait_ms))
+}
+
+fn part(shard: ShardId, asked: &RequestPartition) -> FetchPart {
+    FetchPart {
+        shard,
+        // No log reaches the greatest offset, so what a negative one gets is the same: out of
+        // range, with the ends of the log to choose from.
+        offset: Offset::from_wire(asked.fetch_offset).unwrap_or(Offset::MAX),
+        bytes_max: bytes(asked.max_bytes),
+        generation: Generation::from_wire(asked.current_leader_epoch),
+    }
+}
+
+fn records(metrics: &KafkaMetrics, version: i16, index: i32, fetched: Fetched) -> Partition {
+    let mut partition = Partition {
+        high_watermark: fetched.visible_end.to_wire(),
+        last_stable_offset: fetched.visible_end.to_wire(),
+        log_start_offset: fetched.log_start.to_wire(),
+        ..Partition::error(index, ErrorCode::None)
+    };
+    if version < ZSTD_FROM && fetched.batches.iter().any(|piece| has_zstd(piece)) {
+        partition.error_code = ErrorCode::UnsupportedCompressionType;
+        return partition;
+    }
+    metrics
+        .fetch_bytes
+        .add(u64::try_from(fetched.bytes()).expect("a size fits 64 bits"));
+    partition.records = fetched.batches;
+    partition
+}
+
+/// Whether one of the batches in a piece is compressed with zstd.
+fn has_zstd(mut piece: &[u8]) -> bool {
+    while let Ok(header) = Header::read(piece) {
+        if Codec::from_attributes(header.attributes) == Some(Codec::Zstd) {
+            return true;
+        }
+        piece = piece.get(header.size()..).unwrap_or_default();
+    }
+    false
+}
+
+fn refused(index: i32, error: &ShardError) -> Partition {
+    let mut partition = Partition::error(index, shard_error(error, Asked::Fetch));
+    if let ShardError::OffsetOutOfRange {
+        log_start,
+        visible_end,
+    } = error
+    {
+        // With the ends, so that a reader can choose where to go on (T62).
+        partition.high_watermark = visible_end.to_wire();
+        partition.last_stable_offset = visible_end.to_wire();
+        partition.log_start_offset = log_start.to_wire();
+    }
+    partition
+}
+
+fn respond(
+    reply: Reply,
+    error_code: ErrorCode,
+    mut topics: Vec<AnsweredTopic<Partition>>,
+) -> Outcome {
+    let topics = topics
+        .iter_mut()
+        .map(|topic| Topic {
+            partitions: std::mem::take(&mut topic.partitions),
+            name: &topic.name,
+        })
+        .collect();
+    let response = Response {
+        throttle_time_ms: 0,
+        error_code,
+        topics,
+    };
+    reply.answer(|version, to| response.encode(version, to))
+}

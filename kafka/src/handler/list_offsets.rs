@@ -1,0 +1,122 @@
+//! ListOffsets: the ends of a log, and offsets by time.
+
+use super::Scope;
+use super::plan::{AnsweredTopic, Plan};
+use crate::answer::{Handled, Outcome};
+use crate::codec::list_offsets::{
+    EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, Partition, Request as Body, Response, Topic,
+};
+use crate::codec::{DecodeError, ErrorCode};
+use crate::errors::{Asked, shard_error};
+use crate::request::{Reply, Request};
+use felix_core::shards::{OffsetAnswer, OffsetQuery, OffsetSpec};
+use felix_core::{Action, Generation, ShardError, Shards, Timestamp};
+use std::collections::HashSet;
+
+/// The first version with the record of the greatest timestamp (KIP-734).
+const MAX_TIMESTAMP_FROM: i16 = 7;
+
+/// The first version with the first offset on the broker's own disk (KIP-405).
+const EARLIEST_LOCAL_FROM: i16 = 8;
+
+pub(super) fn begin<S: Shards>(
+    scope: &Scope<'_, S>,
+    request: &Request,
+) -> Result<Handled, DecodeError> {
+    let reply = scope.reply;
+    let body = Body::decode(reply.version, &mut request.cursor())?;
+    let catalog = scope.context.catalog.current();
+    let repeated = repeated(&body);
+    let mut plan = Plan::new();
+    let mut queries = Vec::new();
+    for topic in &body.topics {
+        let access = scope.access(&catalog, topic.name, Action::Subscribe);
+        plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
+            let index = partition.index;
+            let refused = |code| Partition::error(index, code);
+            if repeated.contains(&(topic.name, index)) {
+                return Err(refused(ErrorCode::InvalidRequest));
+            }
+            let spec = spec(partition.timestamp, reply.version).map_err(refused)?;
+            let shard = access.shard(index).map_err(refused)?;
+            let generation = Generation::from_wire(partition.current_leader_epoch);
+            queries.push(OffsetQuery {
+                shard,
+                spec,
+                generation,
+            });
+            Ok(index)
+        });
+    }
+    if queries.is_empty() {
+        return Ok(Handled::Done(respond(reply, &plan.refused())));
+    }
+    let offsets = scope.context.shards.offsets(queries);
+    Ok(Handled::Waiting(Box::pin(async move {
+        let topics = plan.answer(offsets.await, answer);
+        respond(reply, &topics)
+    })))
+}
+
+/// The partitions named more than once. Kafka refuses all mentions of such a one.
+fn repeated<'a>(body: &Body<'a>) -> HashSet<(&'a str, i32)> {
+    let mut seen = HashSet::new();
+    let mut repeated = HashSet::new();
+    for topic in &body.topics {
+        for partition in &topic.partitions {
+            if !seen.insert((topic.name, partition.index)) {
+                repeated.insert((topic.name, partition.index));
+            }
+        }
+    }
+    repeated
+}
+
+/// What a timestamp of this version means.
+fn spec(timestamp: i64, version: i16) -> Result<OffsetSpec, ErrorCode> {
+    match timestamp {
+        LATEST => Ok(OffsetSpec::Latest),
+        EARLIEST => Ok(OffsetSpec::Earliest),
+        MAX_TIMESTAMP if version >= MAX_TIMESTAMP_FROM => Ok(OffsetSpec::MaxTimestamp),
+        // Everything we have is on our own disk.
+        EARLIEST_LOCAL if version >= EARLIEST_LOCAL_FROM => Ok(OffsetSpec::Earliest),
+        0.. => Ok(OffsetSpec::AtOrAfter(Timestamp(timestamp))),
+        _ => Err(ErrorCode::UnsupportedVersion),
+    }
+}
+
+fn answer(index: i32, result: Result<OffsetAnswer, ShardError>) -> Partition {
+    match result {
+        Ok(OffsetAnswer {
+            found: Some((offset, timestamp)),
+            generation,
+        }) => Partition {
+            index,
+            error_code: ErrorCode::None,
+            timestamp: timestamp.map_or(-1, |timestamp| timestamp.0),
+            offset: offset.to_wire(),
+            leader_epoch: generation.to_wire(),
+        },
+        // No error, and nothing found: both numbers say so, or the Java client throws (T39).
+        Ok(OffsetAnswer {
+            found: None,
+            generation: _,
+        }) => Partition::error(index, ErrorCode::None),
+        Err(error) => Partition::error(index, shard_error(&error, Asked::Other)),
+    }
+}
+
+fn respond(reply: Reply, topics: &[AnsweredTopic<Partition>]) -> Outcome {
+    let topics = topics
+        .iter()
+        .map(|topic| Topic {
+            name: &topic.name,
+            partitions: topic.partitions.clone(),
+        })
+        .collect();
+    let response = Response {
+        throttle_time_ms: 0,
+        topics,
+    };
+    reply.answer(|version, to| response.encode(version, to))
+}

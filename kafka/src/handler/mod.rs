@@ -1,0 +1,90 @@
+//! What each API does: one file each.
+//!
+//! A handler runs when its request's turn has come and must not wait. It reads the body, asks who
+//! may do what, and either has its answer at once or leaves the rest to a future.
+
+mod api_versions;
+mod fetch;
+mod find_coordinator;
+mod init_producer_id;
+mod list_offsets;
+mod metadata;
+mod plan;
+mod produce;
+
+use crate::answer::Handled;
+use crate::codec::{ApiKey, DecodeError, ErrorCode};
+use crate::context::Context;
+use crate::request::{Reply, Request};
+use crate::session::Session;
+use crate::signal::Signal;
+use crate::topics::Topics;
+use felix_core::{Action, Catalog, ShardId, Shards};
+use std::rc::Rc;
+
+/// What a handler sees of its surroundings.
+pub(crate) struct Scope<'a, S> {
+    /// What the core's connections share.
+    pub(crate) context: &'a Rc<Context<S>>,
+    /// Who asks.
+    pub(crate) session: &'a Session,
+    /// How to answer.
+    pub(crate) reply: Reply,
+    /// Bytes of records a Fetch may bring.
+    pub(crate) fetch_bytes_max: usize,
+    /// Raised when a Fetch is to answer with what it has.
+    pub(crate) poll_end: &'a Signal,
+}
+
+impl<S> Scope<'_, S> {
+    /// The stream a topic name means, if the peer may do `action` with it.
+    fn access<'c>(&self, catalog: &'c Catalog, topic: &str, action: Action) -> Access<'c> {
+        let Some(principal) = &self.session.principal else {
+            return Access::Refused(ErrorCode::TopicAuthorizationFailed);
+        };
+        let topics = Topics::new(self.context, catalog, principal);
+        match topics.by_name(topic) {
+            None => Access::Refused(ErrorCode::UnknownTopicOrPartition),
+            Some(stream) if topics.allows(action, stream) => Access::Granted(stream),
+            Some(_) => Access::Refused(ErrorCode::TopicAuthorizationFailed),
+        }
+    }
+}
+
+/// Whether a topic may be used.
+#[derive(Clone, Copy, Debug)]
+enum Access<'c> {
+    Granted(&'c felix_core::Stream),
+    Refused(ErrorCode),
+}
+
+impl Access<'_> {
+    /// The shard of a partition number.
+    fn shard(self, partition: i32) -> Result<ShardId, ErrorCode> {
+        match self {
+            Self::Granted(stream) => stream
+                .shard(partition)
+                .ok_or(ErrorCode::UnknownTopicOrPartition),
+            Self::Refused(code) => Err(code),
+        }
+    }
+}
+
+/// Handles a request as far as it goes without waiting.
+///
+/// # Errors
+/// The body cannot be read, so that no answer would have a shape the client expects.
+pub(crate) fn begin<S: Shards>(
+    scope: &Scope<'_, S>,
+    request: Request,
+) -> Result<Handled, DecodeError> {
+    match scope.reply.api {
+        ApiKey::ApiVersions => api_versions::begin(scope, &request),
+        ApiKey::Metadata => metadata::begin(scope, &request),
+        ApiKey::ListOffsets => list_offsets::begin(scope, &request),
+        ApiKey::Fetch => fetch::begin(scope, &request),
+        ApiKey::Produce => produce::begin(scope, request),
+        ApiKey::FindCoordinator => find_coordinator::begin(scope, &request),
+        ApiKey::InitProducerId => init_producer_id::begin(scope, &request),
+    }
+}

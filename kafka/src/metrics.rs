@@ -1,0 +1,196 @@
+//! What the listener counts, per CPU core.
+
+use crate::codec::ApiKey;
+use felix_core::metrics::{Counter, Gauge, Kind, Metrics, Sample};
+
+/// Why a connection or request was refused before anything was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The listener serves as many connections as it may.
+    ConnectionLimit,
+    /// The address has as many connections as it may.
+    PerIpLimit,
+    /// Not authenticated in time.
+    AuthTimeout,
+    /// A request over 64 KiB before authentication.
+    UnauthenticatedFrameSize,
+    /// A request over the bound after authentication, or one of negative length.
+    FrameSize,
+    /// An API, or a version of one, that is not served.
+    Version,
+    /// Bytes that are not what their API and version say.
+    Malformed,
+}
+
+impl Refused {
+    /// Every reason, in the order of the counters.
+    const ALL: [Self; 7] = [
+        Self::ConnectionLimit,
+        Self::PerIpLimit,
+        Self::AuthTimeout,
+        Self::UnauthenticatedFrameSize,
+        Self::FrameSize,
+        Self::Version,
+        Self::Malformed,
+    ];
+
+    /// The label value.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::ConnectionLimit => "connection_limit",
+            Self::PerIpLimit => "per_ip_limit",
+            Self::AuthTimeout => "auth_timeout",
+            Self::UnauthenticatedFrameSize => "unauthenticated_frame_size",
+            Self::FrameSize => "frame_size",
+            Self::Version => "version",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// The listener's counters on one CPU core.
+#[derive(Debug, Default)]
+pub struct KafkaMetrics {
+    requests: [Counter; ApiKey::ALL.len()],
+    refused: [Counter; Refused::ALL.len()],
+    /// Connections served now.
+    pub connections: Gauge,
+    /// Bytes of requests received.
+    pub request_bytes: Counter,
+    /// Bytes of answers sent.
+    pub response_bytes: Counter,
+    /// Connections closed because the peer broke the protocol.
+    pub protocol_errors: Counter,
+    /// Records acknowledged, or written with acks=0.
+    pub produce_records: Counter,
+    /// Bytes of batches acknowledged, or written with acks=0.
+    pub produce_bytes: Counter,
+    /// Bytes of records handed to consumers.
+    pub fetch_bytes: Counter,
+}
+
+impl KafkaMetrics {
+    /// One more request of this API.
+    pub(crate) fn request(&self, api: ApiKey) {
+        let counters = ApiKey::ALL.iter().zip(&self.requests);
+        for (_, counter) in counters.filter(|(known, _)| **known == api) {
+            counter.increment();
+        }
+    }
+
+    /// One more refusal.
+    pub fn refuse(&self, reason: Refused) {
+        let counters = Refused::ALL.iter().zip(&self.refused);
+        for (_, counter) in counters.filter(|(known, _)| **known == reason) {
+            counter.increment();
+        }
+    }
+
+    /// Refusals for this reason so far.
+    #[must_use]
+    pub fn refused(&self, reason: Refused) -> u64 {
+        let counters = Refused::ALL.iter().zip(&self.refused);
+        counters
+            .filter(|(known, _)| **known == reason)
+            .map(|(_, counter)| counter.value())
+            .sum()
+    }
+}
+
+/// A counter as a sample. Counts above 2^53 lose their last digits in a scrape, which no rate
+/// notices.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "scrapes carry floating-point numbers"
+)]
+fn counted(
+    name: &'static str,
+    help: &'static str,
+    label: Option<(&'static str, &str)>,
+    counter: &Counter,
+) -> Sample {
+    let label = label.map(|(key, value)| (key, value.to_owned()));
+    Sample {
+        name,
+        help,
+        kind: Kind::Counter,
+        label,
+        value: counter.value() as f64,
+    }
+}
+
+impl Metrics for KafkaMetrics {
+    fn collect(&self, take: &mut dyn FnMut(Sample)) {
+        for (api, counter) in ApiKey::ALL.iter().zip(&self.requests) {
+            let label = Some(("api", api.name()));
+            take(counted(
+                "felix_kafka_requests_total",
+                "Requests received.",
+                label,
+                counter,
+            ));
+        }
+        for (reason, counter) in Refused::ALL.iter().zip(&self.refused) {
+            let help = "Connections and requests refused before anything was done.";
+            let label = Some(("reason", reason.label()));
+            take(counted("felix_kafka_refused_total", help, label, counter));
+        }
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "scrapes carry floating-point numbers"
+        )]
+        take(Sample {
+            name: "felix_kafka_connections",
+            help: "Connections served now.",
+            kind: Kind::Gauge,
+            label: None,
+            value: self.connections.value() as f64,
+        });
+        for (name, help, counter) in [
+            (
+                "felix_kafka_request_bytes_total",
+                "Bytes received.",
+                &self.request_bytes,
+            ),
+            (
+                "felix_kafka_response_bytes_total",
+                "Bytes sent.",
+                &self.response_bytes,
+            ),
+            (
+                "felix_kafka_protocol_errors_total",
+                "Connections closed because the peer broke the protocol.",
+                &self.protocol_errors,
+            ),
+            (
+                "felix_kafka_produce_records_total",
+                "Records acknowledged, or written with acks=0.",
+                &self.produce_records,
+            ),
+            (
+                "felix_kafka_produce_bytes_total",
+                "Bytes of batches acknowledged, or written with acks=0.",
+                &self.produce_bytes,
+            ),
+            (
+                "felix_kafka_fetch_bytes_total",
+                "Bytes of records handed to consumers.",
+                &self.fetch_bytes,
+            ),
+        ] {
+            take(counted(name, help, None, counter));
+        }
+        for field in ["key", "headers"] {
+            // Nothing is dropped today; the name is here so that an alert on it can stand.
+            let help = "Parts of produced records that were not stored.";
+            let label = Some(("field", field));
+            take(counted(
+                "felix_kafka_produce_dropped_total",
+                help,
+                label,
+                &Counter::default(),
+            ));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Who is at the other end of a connection.
+
+use felix_core::Principal;
+use std::rc::Rc;
+
+/// Characters of a client id that are kept for the log.
+const CLIENT_ID_CHARS_MAX: usize = 128;
+
+/// What is known of a connection's peer. Lives with its connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    /// Its address, for the log.
+    pub(crate) peer: Rc<str>,
+    /// Its name for itself, from its last request.
+    pub(crate) client_id: Rc<str>,
+    /// Whom it speaks for; `None` until it has authenticated.
+    pub(crate) principal: Option<Principal>,
+}
+
+impl Session {
+    /// A peer that has said nothing yet.
+    pub(crate) fn new(peer: &str, principal: Option<Principal>) -> Self {
+        Self {
+            peer: peer.into(),
+            client_id: "".into(),
+            principal,
+        }
+    }
+
+    /// Notes the name a request gives. Most give the same one every time.
+    pub(crate) fn note_client_id(&mut self, client_id: &str) {
+        let end = client_id
+            .char_indices()
+            .nth(CLIENT_ID_CHARS_MAX)
+            .map(|(at, _)| at);
+        let client_id = end
+            .and_then(|end| client_id.get(..end))
+            .unwrap_or(client_id);
+        if *self.client_id != *client_id {
+            self.client_id = client_id.into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_client_id_is_cut_between_characters() {
+        let mut session = Session::new("peer", None);
+        session.note_client_id(&"\u{e9}".repeat(1000));
+        assert_eq!(*session.client_id, *"\u{e9}".repeat(CLIENT_ID_CHARS_MAX));
+        session.note_client_id("rdkafka");
+        assert_eq!(*session.client_id, *"rdkafka");
+    }
+}

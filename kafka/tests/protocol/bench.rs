@@ -1,0 +1,236 @@
+//! A broker's Kafka side on a bench: a catalog, shards, connections, and a turn at a time.
+
+use crate::client::Client;
+use crate::model::{APPEND_TIME, Event, GENERATION, Log, ModelClock, ModelShards, Timed};
+use crate::pipe::Peer;
+use felix_core::auth::{Action, Auth, Principal};
+use felix_core::catalog::{Durability, Timestamps};
+use felix_core::metrics::{Metrics, Sample};
+use felix_core::shards::{Append, ShardState};
+use felix_core::topology::{Address, Topology};
+use felix_core::{Batch, BrokerId, Catalog, Clock, Generation, ShardId, Stream, StreamId};
+use felix_core::{Timestamp, batch::BatchBuilder};
+use felix_kafka::{CatalogView, Context, KafkaMetrics, Settings, Signal, serve};
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+pub(crate) const TENANT: &str = "dev";
+pub(crate) const CLICKS: StreamId = StreamId(0xc11c);
+pub(crate) const OWN_CLOCK: StreamId = StreamId(0x0c);
+pub(crate) const READ_ONLY: StreamId = StreamId(0x10);
+pub(crate) const WRITE_ONLY: StreamId = StreamId(0x20);
+pub(crate) const HIDDEN: StreamId = StreamId(0x30);
+pub(crate) const FOREIGN: StreamId = StreamId(0x40);
+
+/// Streams named for what the tenant may do with them.
+struct ByName(bool);
+
+impl Auth for ByName {
+    fn anonymous(&self) -> Option<Principal> {
+        self.0.then(|| Principal {
+            tenant: TENANT.into(),
+        })
+    }
+
+    fn allows(&self, _principal: &Principal, action: Action, stream: &Stream) -> bool {
+        match stream.id {
+            READ_ONLY => action == Action::Subscribe,
+            WRITE_ONLY => action == Action::Publish,
+            HIDDEN => false,
+            _ => true,
+        }
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) shards: ModelShards,
+    pub(crate) clock: Rc<ModelClock>,
+    pub(crate) context: Rc<Context<Timed>>,
+    tasks: FuturesUnordered<LocalBoxFuture<'static, ()>>,
+}
+
+fn stream(tenant: &str, name: &str, id: StreamId) -> Stream {
+    Stream {
+        id,
+        tenant: tenant.into(),
+        namespace: "default".into(),
+        name: name.into(),
+        shards: 3,
+        durability: Durability::Periodic,
+        timestamps: if id == OWN_CLOCK {
+            Timestamps::Create
+        } else {
+            Timestamps::Append
+        },
+        generation_floor: Generation::new(0),
+    }
+}
+
+pub(crate) fn clicks(index: u32) -> ShardId {
+    ShardId {
+        stream: CLICKS,
+        index,
+    }
+}
+
+/// A batch of these values, as a producer sends it.
+pub(crate) fn batch_bytes(values: &[&str]) -> bytes::BytesMut {
+    let mut builder = BatchBuilder::new();
+    for value in values {
+        builder = builder.record(Timestamp(1), None, Some(value.as_bytes()));
+    }
+    builder.build()
+}
+
+impl Bench {
+    /// Anonymous connections speak for the tenant.
+    pub(crate) fn new() -> Self {
+        Self::with_anonymous(true)
+    }
+
+    pub(crate) fn with_anonymous(anonymous: bool) -> Self {
+        let streams = vec![
+            stream(TENANT, "clicks", CLICKS),
+            stream(TENANT, "own-clock", OWN_CLOCK),
+            stream(TENANT, "read-only", READ_ONLY),
+            stream(TENANT, "write-only", WRITE_ONLY),
+            stream(TENANT, "hidden", HIDDEN),
+            stream("other", "foreign", FOREIGN),
+        ];
+        let shards = ModelShards::default();
+        for shard in streams.iter().flat_map(Stream::shard_ids) {
+            let append_time = (shard.stream != OWN_CLOCK).then_some(APPEND_TIME);
+            let state = Some(ShardState::Open(GENERATION));
+            let log = Log {
+                append_time,
+                state,
+                ..Log::default()
+            };
+            shards.0.borrow_mut().logs.insert(shard, log);
+        }
+        let clock = Rc::new(ModelClock::default());
+        let addresses = (0..2)
+            .map(|core| Address {
+                host: "127.0.0.1".into(),
+                port: 9100 + core,
+            })
+            .collect();
+        let context = Context {
+            shards: Timed {
+                shards: shards.clone(),
+                clock: Rc::clone(&clock),
+            },
+            catalog: CatalogView::new(Rc::new(Catalog::new(streams).unwrap())),
+            topology: Rc::new(Topology::new(BrokerId(1), 2, addresses, Some("rack-a"))),
+            auth: Rc::new(ByName(anonymous)),
+            clock: Rc::clone(&clock) as Rc<dyn Clock>,
+            settings: Settings {
+                default_namespace: Some("default".into()),
+                cluster_id: "felix-test".into(),
+            },
+            metrics: Rc::new(KafkaMetrics::default()),
+            drain: Signal::default(),
+        };
+        Self {
+            shards,
+            clock,
+            context: Rc::new(context),
+            tasks: FuturesUnordered::new(),
+        }
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&mut self) -> Client {
+        let peer = Peer::default();
+        let served = serve(
+            Rc::clone(&self.context),
+            peer.broker_end(),
+            "192.0.2.1:5555".to_owned(),
+        );
+        self.tasks.push(Box::pin(served));
+        self.turn();
+        Client::new(peer)
+    }
+
+    /// Lets every task that was woken run until none has anything to do. A task that missed its
+    /// wake-up does not run.
+    pub(crate) fn turn(&mut self) {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        for _ in 0..2000 {
+            let _served = self.tasks.poll_next_unpin(&mut cx);
+        }
+    }
+
+    /// Connections that are still served.
+    pub(crate) fn served(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Time passes.
+    pub(crate) fn wait(&mut self, wait: Duration) {
+        self.clock.now.set(self.clock.now.get() + wait);
+        self.shards.0.borrow_mut().change();
+        self.turn();
+    }
+
+    /// A batch arrives from elsewhere.
+    pub(crate) fn publish(&mut self, shard: ShardId, values: &[&str]) {
+        let batch = Batch::parse(batch_bytes(values)).unwrap();
+        self.shards.0.borrow_mut().publish(Append { shard, batch });
+        self.turn();
+    }
+
+    /// The catalog gains this many streams of 1024 shards, which are not open yet.
+    pub(crate) fn widen_catalog(&self, count: u128) {
+        let mut streams = self.context.catalog.current().streams().to_vec();
+        for number in 0..count {
+            let id = StreamId(0x1000 + number);
+            let shards = felix_core::limits::SHARDS_PER_STREAM_MAX;
+            streams.push(Stream {
+                shards,
+                ..stream(TENANT, &format!("wide-{number}"), id)
+            });
+        }
+        self.context
+            .catalog
+            .replace(Rc::new(Catalog::new(streams).unwrap()));
+    }
+
+    /// Requests of an API that were begun.
+    pub(crate) fn requests(&self, api: &str) -> f64 {
+        let mut value = 0.0;
+        self.context.metrics.collect(&mut |sample: Sample| {
+            let label = sample.label.as_ref().map(|(_, value)| value.as_str());
+            if sample.name == "felix_kafka_requests_total" && label == Some(api) {
+                value += sample.value;
+            }
+        });
+        value
+    }
+
+    /// From now on batches wait for the signal before they are committed.
+    pub(crate) fn hold_commits(&self) -> Signal {
+        let gate = Signal::default();
+        self.shards.0.borrow_mut().commit_gate = Some(gate.clone());
+        gate
+    }
+
+    /// From now on batches wait for the signal before they are queued.
+    pub(crate) fn hold_queues(&self) -> Signal {
+        let gate = Signal::default();
+        self.shards.0.borrow_mut().queue_gate = Some(gate.clone());
+        gate
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.shards.0.borrow_mut().events)
+    }
+
+    pub(crate) fn log<T>(&self, shard: ShardId, change: impl FnOnce(&mut Log) -> T) -> T {
+        change(RefCell::borrow_mut(&self.shards.0).log(shard))
+    }
+}

@@ -1,0 +1,187 @@
+//! Who breaks the protocol finds one line in the broker's log that says who, what and why.
+
+use crate::bench::{Bench, batch_bytes};
+use crate::metadata::all_topics;
+use crate::produce::{produce, produce_bytes};
+use kafka_protocol::messages::{ApiKey, InitProducerIdRequest};
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Collects what is logged.
+#[derive(Clone)]
+struct Lines(Sender<String>);
+
+impl io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0
+            .send(String::from_utf8_lossy(line).into_owned())
+            .expect("the test listens");
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// The lines at warning level or above while `act` runs.
+fn logged(act: impl FnOnce()) -> Vec<String> {
+    let (lines, got): (_, Receiver<String>) = channel();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(Lines(lines))
+        .with_ansi(false)
+        .finish();
+    tracing::subscriber::with_default(subscriber, act);
+    got.try_iter().collect()
+}
+
+/// The one line, which has all these parts.
+fn one_line(act: impl FnOnce(), parts: &[&str]) {
+    let lines = logged(act);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in ["WARN", "192.0.2.1:5555"].iter().chain(parts) {
+        assert!(lines[0].contains(part), "{:?} has {part:?}", lines[0]);
+    }
+}
+
+#[test]
+fn each_protocol_error_is_one_line_with_peer_client_api_version_and_reason() {
+    let send = |version: i16, change: fn(&mut Vec<u8>)| {
+        move || {
+            let mut bench = Bench::new();
+            let mut client = bench.connect();
+            let (_, mut bytes) = client.encode(ApiKey::Metadata, version, &all_topics());
+            change(&mut bytes);
+            client.peer.send(&bytes);
+            bench.turn();
+            assert!(client.peer.is_closed());
+        }
+    };
+    one_line(
+        send(1, |bytes| bytes[5] = 19),
+        &[
+            r#"client_id="tester""#,
+            "api=19",
+            "version=1",
+            "is not served",
+        ],
+    );
+    one_line(
+        send(1, |bytes| bytes[7] = 13),
+        &[
+            r#"client_id="tester""#,
+            "api=Metadata",
+            "version=13",
+            "is not served",
+        ],
+    );
+    one_line(
+        send(1, |bytes| {
+            let end = bytes.len();
+            bytes[end - 4] = 1;
+        }),
+        &[
+            r#"client_id="tester""#,
+            "api=Metadata",
+            "version=1",
+            "malformed request at byte",
+        ],
+    );
+    one_line(
+        send(1, |bytes| bytes[0] = 0x7f),
+        &["bytes; at most 8388608 are allowed"],
+    );
+}
+
+#[test]
+fn records_refused_are_one_line_also_where_the_connection_is_closed_over_them() {
+    let send = |acks: i16| {
+        move || {
+            let mut bench = Bench::new();
+            let mut client = bench.connect();
+            let mut torn = batch_bytes(&["a"]);
+            torn[68] ^= 1;
+            let request = produce_bytes("default.clicks", 2, Some(torn.freeze()), acks);
+            client.send(ApiKey::Produce, 9, &request);
+            bench.turn();
+            assert_eq!(client.peer.is_closed(), acks == 0);
+        }
+    };
+    let who = [
+        r#"client_id="tester""#,
+        r#"api="Produce""#,
+        "version=9",
+        "default.clicks partition 2",
+    ];
+    one_line(
+        send(1),
+        &[&who[..], &["refused records", "checksum"]].concat(),
+    );
+    one_line(
+        send(0),
+        &[&who[..], &["closing", "acks=0", "checksum"]].concat(),
+    );
+}
+
+#[test]
+fn an_idempotent_producer_is_told_in_the_log_what_to_set() {
+    let words = [
+        "enable.idempotence=false",
+        r#"client_id="tester""#,
+        "version=4",
+    ];
+    one_line(
+        || {
+            let mut bench = Bench::new();
+            let mut client = bench.connect();
+            client.send(
+                ApiKey::InitProducerId,
+                4,
+                &InitProducerIdRequest::default().with_transactional_id(None),
+            );
+            bench.turn();
+        },
+        &words,
+    );
+}
+
+#[test]
+fn what_goes_well_is_not_logged_and_a_client_cannot_write_lines_of_its_own() {
+    let lines = logged(|| {
+        let mut bench = Bench::new();
+        let mut client = bench.connect();
+        client.send(
+            ApiKey::Produce,
+            9,
+            &produce("default.clicks", 0, &["a"], -1),
+        );
+        client.send(
+            ApiKey::Produce,
+            9,
+            &produce("default.nothing", 0, &["a"], -1),
+        );
+        bench.turn();
+    });
+    assert_eq!(lines, [""; 0]);
+    let lines = logged(|| {
+        let mut bench = Bench::new();
+        let mut client = bench.connect();
+        let (_, mut bytes) = client.encode(ApiKey::Metadata, 13, &all_topics());
+        let at = bytes.windows(6).position(|word| word == b"tester").unwrap();
+        bytes[at..at + 6].copy_from_slice(b"t\nWARN");
+        client.peer.send(&bytes);
+        bench.turn();
+    });
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].trim_end().lines().count(), 1, "{lines:?}");
+}

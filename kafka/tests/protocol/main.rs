@@ -1,0 +1,18 @@
+//! The Kafka listener as a client meets it: real frames made by an independent implementation of
+//! the protocol, an in-memory connection, and shards that commit when the test says so.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod bench;
+mod client;
+mod drain;
+mod fetch;
+mod frames;
+mod list_offsets;
+mod log;
+mod metadata;
+mod model;
+mod order;
+mod pipe;
+mod produce;
+mod refusals;
