@@ -1,3 +1,38 @@
-//! One shard's log and the CPU core that owns it.
+//! One shard's log, the CPU core that owns it, and the lanes between cores.
+//!
+//! Outside in: [`mesh()`] makes one [`CoreSeed`] per core; on its thread a seed becomes a [`Core`],
+//! which owns shards and gives out [`Router`]s, the implementation of [`felix_core::Shards`]. A
+//! request goes `router` -> `owner` on the own core, or `router` -> `port` -> `lane` -> `owner` on
+//! another; the owner asks a `shard`, which asks its [`log`]. What a shard's change means for the
+//! rest of the core (flush, wake, announce) comes back as effects and is applied by the owner.
 
+mod call;
+mod cpu_core;
+pub mod disk;
+mod event;
+mod flusher;
+mod groups;
+mod lane;
 pub mod log;
+mod mesh;
+mod message;
+mod metrics;
+mod owner;
+mod pieces;
+mod port;
+mod reading;
+mod requester;
+mod router;
+mod shard;
+mod spec;
+mod table;
+mod tail;
+mod watches;
+
+#[cfg(test)]
+mod tests;
+
+pub use cpu_core::{Core, CoreConfig};
+pub use mesh::{CoreSeed, mesh};
+pub use router::Router;
+pub use spec::{ShardSpec, directory};

@@ -1,17 +1,50 @@
 //! One shard's log on disk: a run of segments, each with its two indexes, and beside them the
-//! generation table and the checkpoint. Lives on the CPU core that owns the shard.
+//! generation table and the checkpoint. Lives on the CPU core that owns the shard. Every byte is
+//! drawn in `docs/log-format.md`.
 //!
 //! Nothing here awaits while the log is borrowed: what takes time is handed out as an owned piece
 //! of work ([`Flush`], [`Read`], [`Search`]) and its result is brought back.
 
-use bytes::Bytes;
+mod checkpoint;
+mod controls;
+mod error;
+mod flush;
+mod generations;
+mod index;
+mod listing;
+mod read;
+mod recovery;
+mod search;
+mod segment;
+mod table;
+mod trust;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Fault, LogError};
+pub use flush::{Flush, Flushed};
+pub use read::Read;
+pub use recovery::Recovery;
+pub use search::{Search, Wanted};
+
+use crate::disk::Dir;
+use checkpoint::Checkpoint;
+use controls::Controls;
+use felix_core::batch::Place;
+use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
+use generations::Generations;
+use segment::Segment;
 use std::path::Path;
+use std::rc::Rc;
 
 /// How a log is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogConfig {
-    /// A segment that would grow past this many bytes is sealed first.
+    /// A segment that would grow past this many bytes is sealed first. A larger batch gets a
+    /// segment of its own.
     pub segment_bytes_max: u64,
     /// Bytes of log between two entries of the offset index.
     pub index_interval_bytes: u32,
@@ -37,51 +70,34 @@ pub struct Opening {
     pub now: Timestamp,
 }
 
-/// What an opening found and did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Recovery {
-    /// Bytes cut off at the first batch that was not whole.
-    pub cut_bytes: u64,
-    /// Batches read to find the end.
-    pub scanned_batches: u64,
-    /// Index files made anew.
-    pub rebuilt_indexes: u32,
-}
-
-/// Why a log cannot be used: names shard directory, file and position.
+/// One shard's log. Lives on the CPU core that opened it.
 #[derive(Debug)]
-pub enum LogError {
-    /// TODO(log)
-    Placeholder,
-}
-
-/// One shard's log.
-#[derive(Debug)]
-pub struct Log {}
-
-/// A flush to be awaited without holding the log.
-#[derive(Debug)]
-pub struct Flush {}
-
-/// What a flush made durable.
-#[derive(Debug)]
-pub struct Flushed {}
-
-/// A read to be done without holding the log.
-#[derive(Debug)]
-pub struct Read {}
-
-/// A search by timestamp to be done without holding the log.
-#[derive(Debug)]
-pub struct Search {}
-
-/// What to search for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
-    /// The first record at this timestamp or later.
-    AtOrAfter(Timestamp),
-    /// The first record of the first batch that has the greatest timestamp.
-    Greatest,
+pub struct Log {
+    dir: Rc<Dir>,
+    config: LogConfig,
+    /// In order; the last one grows. Copied on a roll if a read still looks at it.
+    segments: Rc<Vec<Rc<Segment>>>,
+    generations: Generations,
+    generation: Generation,
+    controls: Controls,
+    /// No append time given out is above this, and none will be below.
+    append_time: Timestamp,
+    start: Offset,
+    end: Offset,
+    durable_end: Offset,
+    /// Bytes ever written since the opening, and those of them that are durable.
+    written: u64,
+    flushed: u64,
+    /// Full segments whose batches or index files are not all durable yet.
+    sealed: Vec<Rc<Segment>>,
+    /// Files ever made since the opening, and those of them whose names are durable.
+    dir_changes: u64,
+    dir_synced: u64,
+    /// As the checkpoint on the device says.
+    recovery_point: Offset,
+    /// Shared with the flush that is under way, if one is.
+    flush_token: Rc<()>,
+    poison: Option<String>,
 }
 
 impl Log {
@@ -90,49 +106,363 @@ impl Log {
     ///
     /// # Errors
     /// Damage below the recovery point, a foreign file, or the disk's own fault.
-    pub async fn open(_dir: &Path, _config: LogConfig, _opening: Opening) -> Result<(Self, Recovery), LogError> { todo!() }
+    pub async fn open(
+        dir: &Path,
+        config: LogConfig,
+        opening: Opening,
+    ) -> Result<(Self, Recovery), LogError> {
+        let opened = Dir::open(dir).await.map_err(|cause| LogError::Disk {
+            dir: dir.to_owned(),
+            file: String::new(),
+            position: None,
+            doing: "make the directory",
+            cause,
+        })?;
+        let recovered = recovery::recover(Rc::new(opened), config).await?;
+        let (saved, recovery) = (recovered.checkpoint, recovered.recovery);
+        let mut log = Self::over(recovered, config, opening.generation_floor)?;
+        log.generations.begin(log.generation, log.end);
+        log.generations.save(&log.dir).await?;
+        if opening.reason == OpenReason::Promotion && log.end > log.start {
+            log.append_time = log.append_time.max(opening.now);
+            let (end, generation) = (log.end, log.generation);
+            log.write(PlacedBatch::generation_start(
+                end,
+                generation,
+                log.append_time,
+            ))?;
+        }
+        if let Some(flush) = log.flush() {
+            let flushed = flush.run().await;
+            log.flushed(flushed)?;
+        }
+        let checkpoint = log.checkpoint();
+        if saved != Some(checkpoint) {
+            checkpoint.save(&log.dir).await?;
+            log.recovery_point = checkpoint.recovery_point;
+        }
+        log.check();
+        Ok((log, recovery))
+    }
+
+    fn over(
+        recovered: recovery::Recovered,
+        config: LogConfig,
+        floor: Generation,
+    ) -> Result<Self, LogError> {
+        let before = [
+            recovered.generations.last(),
+            recovered.generation_seen,
+            Some(floor),
+        ];
+        let generation = before
+            .into_iter()
+            .flatten()
+            .max()
+            .unwrap_or_default()
+            .next();
+        let recovery_point = recovered
+            .checkpoint
+            .map_or(recovered.start, |c| c.recovery_point);
+        let mut log = Self {
+            dir: recovered.dir,
+            config,
+            segments: Rc::new(recovered.segments),
+            generations: recovered.generations,
+            generation,
+            controls: recovered.controls,
+            append_time: recovered.append_time,
+            start: recovered.start,
+            end: recovered.end,
+            durable_end: recovered.end,
+            written: 0,
+            flushed: 0,
+            sealed: Vec::new(),
+            dir_changes: 0,
+            dir_synced: 0,
+            recovery_point,
+            flush_token: Rc::new(()),
+            poison: None,
+        };
+        if log.segments.is_empty() {
+            log.begin_segment()?;
+        }
+        Ok(log)
+    }
+
     /// The lowest offset that can be read.
-    pub fn start(&self) -> Offset { todo!() }
+    #[must_use]
+    pub fn start(&self) -> Offset {
+        self.start
+    }
+
     /// The next offset to be assigned.
-    pub fn end(&self) -> Offset { todo!() }
+    #[must_use]
+    pub fn end(&self) -> Offset {
+        self.end
+    }
+
     /// Everything below this is on the device.
-    pub fn durable_end(&self) -> Offset { todo!() }
-    /// The offset after the last data record below `mark` (a high watermark).
-    pub fn visible_end(&self, _mark: Offset) -> Offset { todo!() }
+    #[must_use]
+    pub fn durable_end(&self) -> Offset {
+        self.durable_end
+    }
+
+    /// Everything below this is known to be on the device by whoever opens the log next.
+    #[must_use]
+    pub fn recovery_point(&self) -> Offset {
+        self.recovery_point
+    }
+
+    /// The offset after the last data record below `mark` (a high watermark), and never below
+    /// the start. Known without reading for any mark from the end at the opening on; a lower one
+    /// may be answered by itself, though a control batch lies before it.
+    #[must_use]
+    pub fn visible_end(&self, mark: Offset) -> Offset {
+        self.controls.visible_end(mark).max(self.start)
+    }
+
     /// The generation this opening has.
-    pub fn generation(&self) -> Generation { todo!() }
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// The greatest generation up to the one asked for that holds records, and the offset after
+    /// its last one (Kafka's OffsetForLeaderEpoch). `None`: it has not begun.
+    #[must_use]
+    pub fn generation_end(&self, asked: Generation) -> Option<(Generation, Offset)> {
+        self.generations.end_of(asked, self.end)
+    }
+
     /// Places a batch and writes it (`pwrite`); it is then written, not durable. Rolls first where
     /// the segment is full. After an error the log is poisoned and takes nothing more.
-    pub fn append(&mut self, _batch: Batch, _timestamps: Timestamps, _now: Timestamp) -> Result<PlacedBatch, LogError> { todo!() }
+    ///
+    /// # Errors
+    /// The disk's own fault, now or earlier.
+    pub fn append(
+        &mut self,
+        batch: Batch,
+        timestamps: Timestamps,
+        now: Timestamp,
+    ) -> Result<PlacedBatch, LogError> {
+        self.usable()?;
+        let append_time = match timestamps {
+            Timestamps::Append => Some(now.max(self.append_time)),
+            Timestamps::Create => None,
+        };
+        self.append_time = append_time.unwrap_or(self.append_time);
+        self.write(batch.place(Place {
+            base_offset: self.end,
+            generation: self.generation,
+            append_time,
+        }))
+    }
+
+    fn write(&mut self, placed: PlacedBatch) -> Result<PlacedBatch, LogError> {
+        assert_eq!(placed.base_offset(), self.end);
+        let size = placed.bytes().len() as u64;
+        assert!(size <= SEGMENT_SPAN_MAX);
+        if !self
+            .last()
+            .has_room(size, placed.next_offset(), self.config.segment_bytes_max)
+        {
+            self.roll().map_err(|error| self.poison(error))?;
+        }
+        let last = Rc::clone(self.last());
+        let position = last.bytes();
+        // One write for one batch, so that a crash leaves at most the last one torn.
+        if let Err(cause) = last.log().write_at(placed.bytes(), position) {
+            return Err(self.poison(last.disk_error("write", Some(position), cause)));
+        }
+        last.note(
+            placed.header(),
+            placed.last_offset(),
+            self.config.index_interval_bytes,
+        );
+        if placed.is_control() {
+            self.controls
+                .note(placed.base_offset(), placed.next_offset());
+        }
+        self.end = placed.next_offset();
+        self.written += size;
+        Ok(placed)
+    }
+
+    fn last(&self) -> &Rc<Segment> {
+        self.segments
+            .last()
+            .expect("a log has a segment from its opening on")
+    }
+
+    fn roll(&mut self) -> Result<(), LogError> {
+        let full = Rc::clone(self.last());
+        assert_eq!(full.end(), self.end);
+        full.seal();
+        self.begin_segment()?;
+        self.sealed.push(full);
+        Ok(())
+    }
+
+    fn begin_segment(&mut self) -> Result<(), LogError> {
+        let segment = Rc::new(Segment::create(&self.dir, self.end)?);
+        self.dir_changes += 1;
+        Rc::make_mut(&mut self.segments).push(segment);
+        Ok(())
+    }
+
     /// Bytes written and not yet durable.
-    pub fn dirty_bytes(&self) -> u64 { todo!() }
-    /// What would make everything written so far durable; `None` where nothing is dirty.
-    pub fn flush(&self) -> Option<Flush> { todo!() }
+    #[must_use]
+    pub fn dirty_bytes(&self) -> u64 {
+        self.written - self.flushed
+    }
+
+    /// What would make everything written so far durable; `None` where nothing is dirty, or the
+    /// log is poisoned. Panics while an earlier flush has not ended: one at a time.
+    #[must_use]
+    pub fn flush(&self) -> Option<Flush> {
+        assert_eq!(
+            Rc::strong_count(&self.flush_token),
+            1,
+            "one flush of a log at a time"
+        );
+        let dir_changes = (self.dir_changes > self.dir_synced).then_some(self.dir_changes);
+        let clean = self.written == self.flushed && dir_changes.is_none() && self.sealed.is_empty();
+        if clean || self.poison.is_some() {
+            return None;
+        }
+        let mut dirty = self.sealed.clone();
+        if self.last().end() > self.durable_end {
+            dirty.push(Rc::clone(self.last()));
+        }
+        Some(Flush {
+            token: Rc::clone(&self.flush_token),
+            dir: Rc::clone(&self.dir),
+            dirty,
+            sealed: self.sealed.clone(),
+            dir_changes,
+            end: self.end,
+            written: self.written,
+            checkpoint: (!self.sealed.is_empty()).then(|| self.checkpoint()),
+        })
+    }
+
     /// Takes a finished flush back. An error poisons the log.
-    pub fn flushed(&mut self, _result: Result<Flushed, LogError>) -> Result<(), LogError> { todo!() }
+    ///
+    /// # Errors
+    /// The one that was brought, or an earlier one.
+    pub fn flushed(&mut self, result: Result<Flushed, LogError>) -> Result<(), LogError> {
+        let flushed = match result {
+            Ok(flushed) => flushed,
+            Err(error) => return Err(self.poison(error)),
+        };
+        assert!(
+            Rc::ptr_eq(&flushed.token, &self.flush_token),
+            "a flush returns to its own log"
+        );
+        self.usable()?;
+        for segment in &flushed.sealed {
+            segment.forget_indexes();
+        }
+        self.sealed
+            .retain(|segment| !flushed.sealed.iter().any(|done| Rc::ptr_eq(done, segment)));
+        self.dir_synced = self.dir_synced.max(flushed.dir_changes.unwrap_or_default());
+        self.durable_end = self.durable_end.max(flushed.end);
+        self.flushed = self.flushed.max(flushed.written);
+        self.recovery_point = self
+            .recovery_point
+            .max(flushed.recovery_point.unwrap_or_default());
+        self.check();
+        Ok(())
+    }
+
     /// A read of whole batches from the one that holds `from`, ending below `below` (no batch that
-    /// reaches past it) and after about `bytes_max` bytes, but at least one batch. Control batches
-    /// are left out. `from` lies in `start()..below`.
-    pub fn read(&self, _from: Offset, _below: Offset, _bytes_max: usize) -> Read { todo!() }
+    /// reaches past it) and after at most `bytes_max` bytes, but at least one batch. Control
+    /// batches are left out. `from` lies in `start()..below`.
+    #[must_use]
+    pub fn read(&self, from: Offset, below: Offset, bytes_max: usize) -> Read {
+        Read {
+            segments: Rc::clone(&self.segments),
+            from,
+            below,
+            bytes_max,
+        }
+    }
+
     /// A search among the records below `below`.
-    pub fn search(&self, _wanted: Wanted, _below: Offset) -> Search { todo!() }
-    /// Flushes, trims, writes the checkpoint with everything durable.
-    pub async fn close(self) -> Result<(), LogError> { todo!() }
-}
+    #[must_use]
+    pub fn search(&self, wanted: Wanted, below: Offset) -> Search {
+        Search {
+            segments: Rc::clone(&self.segments),
+            wanted,
+            below,
+        }
+    }
 
-impl Flush {
-    /// Does it (io_uring through glommio).
-    pub async fn run(self) -> Result<Flushed, LogError> { todo!() }
-}
+    /// Flushes, trims, writes the indexes of the last segment and the checkpoint, with everything
+    /// durable: the next opening reads almost nothing.
+    ///
+    /// # Errors
+    /// The disk's own fault, now or earlier; then the next opening scans.
+    pub async fn close(mut self) -> Result<(), LogError> {
+        self.usable()?;
+        if let Some(flush) = self.flush() {
+            let flushed = flush.run().await;
+            self.flushed(flushed)?;
+        }
+        let last = self.last();
+        last.seal();
+        last.save_indexes().await?;
+        let checkpoint = self.checkpoint();
+        assert_eq!(checkpoint.recovery_point, self.durable_end);
+        if checkpoint.recovery_point > self.recovery_point {
+            checkpoint.save(&self.dir).await?;
+        }
+        Ok(())
+    }
 
-impl Read {
-    /// The bytes, if all of them can be had without blocking (`preadv2(RWF_NOWAIT)`).
-    pub fn try_now(&self) -> Option<Result<Vec<Bytes>, LogError>> { todo!() }
-    /// The bytes, reading from the device where needed (io_uring through glommio).
-    pub async fn run(self) -> Result<Vec<Bytes>, LogError> { todo!() }
-}
+    /// What may be claimed once everything written so far is durable.
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            recovery_point: self.end,
+            start: self.start,
+            visible_end: self.visible_end(self.end),
+            append_time: self.append_time,
+        }
+    }
 
-impl Search {
-    /// The record's offset, timestamp and the generation of its batch.
-    pub async fn run(self) -> Result<Option<(Offset, Timestamp, Generation)>, LogError> { todo!() }
+    fn usable(&self) -> Result<(), LogError> {
+        match &self.poison {
+            Some(reason) => Err(LogError::Poisoned {
+                dir: self.dir.path().to_owned(),
+                reason: reason.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing is trusted after a failed write or flush: what is on the device is unknown. Leaves
+    /// word for the next opening, as far as the disk still takes it.
+    fn poison(&mut self, error: LogError) -> LogError {
+        if self.poison.is_none() {
+            self.poison = Some(error.to_string());
+            match self.dir.create_file(recovery::FAILED) {
+                Err(cause) if cause.kind() != std::io::ErrorKind::AlreadyExists => tracing::error!(
+                    dir = %self.dir.path().display(),
+                    %cause,
+                    "the failure could not be noted: restart this machine, not only the broker"
+                ),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        error
+    }
+
+    fn check(&self) {
+        assert!(self.start <= self.recovery_point);
+        assert!(self.recovery_point <= self.durable_end);
+        assert!(self.durable_end <= self.end);
+        assert!(self.flushed <= self.written);
+        assert_eq!(self.last().end(), self.end);
+    }
 }

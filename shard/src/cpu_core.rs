@@ -1,0 +1,202 @@
+//! One CPU core's part of the broker's storage: the shards it owns, its lanes, and the tasks that
+//! serve both.
+
+use crate::flusher;
+use crate::lane::Doorbell;
+use crate::log::{LogConfig, LogError};
+use crate::mesh::CoreSeed;
+use crate::message::Request;
+use crate::owner::Owner;
+use crate::port::Port;
+use crate::router::Router;
+use crate::spec::ShardSpec;
+use felix_core::metrics::Metrics;
+use felix_core::{Clock, CpuId, ShardId};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// How a core keeps its shards.
+#[derive(Clone, Debug)]
+pub struct CoreConfig {
+    /// How each log is kept.
+    pub log: LogConfig,
+    /// From the first unflushed write of a periodic shard to its flush.
+    pub flush_interval: Duration,
+    /// Bytes of recent batches kept in memory for readers at the tail.
+    pub tail_bytes_max: usize,
+}
+
+/// Replies, and requests, taken from one lane in one go.
+const MESSAGES_AT_ONCE_MAX: usize = 32;
+
+/// No task holds a core for longer; what is left waits for the next turn.
+const DRAIN_MAX: Duration = Duration::from_micros(200);
+
+/// See the module. Lives on its core.
+#[derive(Debug)]
+pub struct Core {
+    owner: Rc<Owner>,
+    ports: Rc<[Rc<Port>]>,
+    router: Router,
+    cores: u16,
+    drained: Rc<Cell<bool>>,
+    doorbell: Arc<Doorbell>,
+    drain: glommio::Task<()>,
+    flushers: [glommio::Task<()>; 2],
+}
+
+impl Core {
+    pub(crate) fn start(seed: CoreSeed, config: CoreConfig, clock: Rc<dyn Clock>) -> Self {
+        let CoreSeed {
+            core,
+            cores,
+            doorbell,
+            ports,
+        } = seed;
+        let ports: Rc<[Rc<Port>]> = ports
+            .into_iter()
+            .map(|port| Rc::new(Port::new(port)))
+            .collect();
+        let interval = config.flush_interval;
+        let owner = Rc::new(Owner::new(core, config, clock, Rc::clone(&ports)));
+        let drained = Rc::new(Cell::new(false));
+        let lanes = Lanes {
+            owner: Rc::clone(&owner),
+            ports: Rc::clone(&ports),
+            doorbell: Arc::clone(&doorbell),
+            ended: Rc::clone(&drained),
+        };
+        let flushers = [
+            glommio::spawn_local(flusher::on_commit_rounds(Rc::clone(&owner))),
+            glommio::spawn_local(flusher::periodic_rounds(Rc::clone(&owner), interval)),
+        ];
+        Self {
+            router: Router::new(Rc::clone(&owner), Rc::clone(&ports), cores),
+            drain: glommio::spawn_local(lanes.drain()),
+            owner,
+            ports,
+            cores,
+            drained,
+            doorbell,
+            flushers,
+        }
+    }
+
+    /// Which core this is.
+    #[must_use]
+    pub fn id(&self) -> CpuId {
+        self.owner.core()
+    }
+
+    /// The way from this core to all shards.
+    #[must_use]
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// Every core is given all shards of the broker: it opens its own, and expects to hear of the
+    /// others from their owners. Returns at once; those that are ready are served.
+    pub fn open(&self, shards: Vec<ShardSpec>) {
+        self.owner.open(shards, self.cores);
+    }
+
+    /// Resolves when every shard of this core is open, or has failed to open.
+    pub async fn opened(&self) {
+        self.owner.opened().await;
+    }
+
+    /// Resolves when this core has heard of every shard of the broker that it is open or failed.
+    pub async fn settled(&self) {
+        self.owner.table().settled().await;
+    }
+
+    /// The numbers of this core, to be collected on it.
+    #[must_use]
+    pub fn metrics(&self) -> Rc<dyn Metrics> {
+        let owner: Rc<Owner> = Rc::clone(&self.owner);
+        owner
+    }
+
+    /// Takes nothing more, answers everybody who waits, and closes the logs; returns those that
+    /// could not be closed cleanly. Other cores may still ask this one until they close, too, so
+    /// it returns once all have begun to: close all cores of a mesh at the same time.
+    pub async fn close(self) -> Vec<(ShardId, LogError)> {
+        self.owner.begin_close();
+        for flusher in self.flushers {
+            flusher.await;
+        }
+        let failed = self.owner.close_logs().await;
+        for port in &*self.ports {
+            port.idle().await;
+            port.tell(Request::Goodbye);
+        }
+        for port in &*self.ports {
+            port.parted().await;
+        }
+        self.drained.set(true);
+        self.doorbell.ring();
+        self.drain.await;
+        failed
+    }
+}
+
+/// The one task of a core that looks at its lanes.
+struct Lanes {
+    owner: Rc<Owner>,
+    ports: Rc<[Rc<Port>]>,
+    doorbell: Arc<Doorbell>,
+    ended: Rc<Cell<bool>>,
+}
+
+impl Lanes {
+    async fn drain(self) {
+        poll_fn(|cx| {
+            self.doorbell.register(cx.waker());
+            if self.ended.get() {
+                return Poll::Ready(());
+            }
+            if self.turn() {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await;
+        self.doorbell.silence();
+    }
+
+    /// Takes what has arrived, for a while. Whether there may be more.
+    fn turn(&self) -> bool {
+        let until = self.owner.clock().monotonic().after(DRAIN_MAX);
+        let mut more = false;
+        for port in &*self.ports {
+            more |= port.take_replies(MESSAGES_AT_ONCE_MAX, |watches| {
+                for watch in watches {
+                    self.owner.sleepers().wake(*watch);
+                }
+            });
+            more |= self.take_requests(port, until);
+            port.turn();
+            if self.owner.is_closing() {
+                port.turned_while_closing();
+            }
+        }
+        more
+    }
+
+    fn take_requests(&self, port: &Rc<Port>, until: felix_core::Monotonic) -> bool {
+        for _ in 0..MESSAGES_AT_ONCE_MAX {
+            let Some(request) = port.next_request() else {
+                return false;
+            };
+            self.owner.execute(port, request);
+            if self.owner.clock().monotonic() >= until {
+                return true;
+            }
+        }
+        true
+    }
+}

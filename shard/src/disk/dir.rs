@@ -1,0 +1,183 @@
+//! The directory of one shard's log.
+
+use super::File;
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A directory that is there for good. Lives on the CPU core that opened it.
+#[derive(Debug)]
+pub struct Dir {
+    path: PathBuf,
+    /// Numbers temporary files, so that no two writers meet in one.
+    temporary: Cell<u64>,
+}
+
+/// How a temporary file's name ends; one that is found was left by a crash and means nothing.
+const TEMPORARY: &str = ".tmp";
+
+impl Dir {
+    /// Opens the directory, making it and those above it durably where they are missing.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn open(path: &Path) -> io::Result<Self> {
+        let made = path.to_owned();
+        glommio::executor()
+            .spawn_blocking(move || make(&made))
+            .await?;
+        Ok(Self {
+            path: path.to_owned(),
+            temporary: Cell::new(0),
+        })
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The names in it, in order. Temporary files that a crash left behind are removed.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub fn list(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            if name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes()) {
+                std::fs::remove_file(self.path.join(&name))?;
+            } else {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Opens a file of the directory; `None` where there is none of that name.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn open_file(&self, name: &str) -> io::Result<Option<File>> {
+        match File::open(self.path.join(name)).await {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a new file. It is there for good after [`Dir::sync`].
+    ///
+    /// # Errors
+    /// It exists already, or the disk's own fault.
+    pub fn create_file(&self, name: &str) -> io::Result<File> {
+        File::create(self.path.join(name))
+    }
+
+    /// Removes a file, if it is there. It is gone for good after [`Dir::sync`].
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub fn remove_file(&self, name: &str) -> io::Result<()> {
+        match std::fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Makes files that appeared or went do so durably.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn sync(&self) -> io::Result<()> {
+        let path = self.path.clone();
+        // Not on the ring: the executor only offers fdatasync, which need not commit a new name.
+        glommio::executor()
+            .spawn_blocking(move || sync(&path))
+            .await
+    }
+
+    /// The whole of a small file; `None` where there is none of that name.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match std::fs::read(self.path.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a small file in the place of the one of that name, durably: whatever happens, either
+    /// the old one is there or the new one.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn replace(&self, name: &str, bytes: Vec<u8>) -> io::Result<()> {
+        let number = self.temporary.replace(self.temporary.get() + 1);
+        let temporary = self.path.join(format!("{name}.{number}{TEMPORARY}"));
+        let path = self.path.join(name);
+        let dir = self.path.clone();
+        let replacing = move || {
+            let mut file = std::fs::File::create(&temporary)?;
+            file.write_all(&bytes)?;
+            file.sync_data()?;
+            std::fs::rename(&temporary, &path)?;
+            sync(&dir)
+        };
+        glommio::executor().spawn_blocking(replacing).await
+    }
+}
+
+/// Makes `path` and what is missing above it, from the top down, each synced into its parent.
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    make(parent)?;
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    sync(parent)
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    std::fs::File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glommio::{LocalExecutorBuilder, Placement};
+
+    #[test]
+    fn a_small_file_is_replaced_whole_and_leftovers_are_removed() {
+        let executor = LocalExecutorBuilder::new(Placement::Unbound).io_memory(64 << 10);
+        executor.make().unwrap().run(async {
+            let root = tempfile::tempdir().unwrap();
+            let dir = Dir::open(&root.path().join("a/b/c")).await.unwrap();
+            assert!(dir.load("table").unwrap().is_none());
+            dir.replace("table", b"a longer first".to_vec())
+                .await
+                .unwrap();
+            dir.replace("table", b"second".to_vec()).await.unwrap();
+            assert_eq!(dir.load("table").unwrap().unwrap(), b"second");
+            std::fs::write(dir.path().join("table.9.tmp"), b"half").unwrap();
+            assert_eq!(dir.list().unwrap(), ["table"]);
+            assert!(!dir.path().join("table.9.tmp").exists());
+            dir.remove_file("absent").unwrap();
+            dir.remove_file("table").unwrap();
+            dir.sync().await.unwrap();
+            assert!(dir.list().unwrap().is_empty());
+        });
+    }
+}

@@ -1,0 +1,146 @@
+//! Flushes of one core, in rounds: all dirty shards at once, so that many share the device as one
+//! does. Nothing ticks while nothing is dirty.
+
+use crate::event::{Event, step_aside};
+use crate::owner::Owner;
+use crate::shard::Shard;
+use felix_core::Durability;
+use felix_core::limits::SHARD_FLUSHES_IN_FLIGHT_MAX;
+use futures_util::future::{Either, select};
+use futures_util::{StreamExt, stream};
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The dirty shards of a core.
+#[derive(Debug, Default)]
+pub(crate) struct Flusher {
+    on_commit: Dirty,
+    periodic: Dirty,
+    stopping: Cell<bool>,
+    stop: Event,
+}
+
+#[derive(Debug, Default)]
+struct Dirty {
+    shards: RefCell<Vec<Rc<Shard>>>,
+    added: Event,
+}
+
+impl Dirty {
+    fn add(&self, shard: &Rc<Shard>) {
+        if shard.dirty.replace(true) {
+            return;
+        }
+        let first = {
+            let mut shards = self.shards.borrow_mut();
+            shards.push(Rc::clone(shard));
+            shards.len() == 1
+        };
+        if first {
+            self.added.notify();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.shards.borrow().is_empty()
+    }
+
+    /// What is written from here on belongs to the next round.
+    fn take(&self) -> Vec<Rc<Shard>> {
+        let shards = std::mem::take(&mut *self.shards.borrow_mut());
+        for shard in &shards {
+            shard.dirty.set(false);
+        }
+        shards
+    }
+}
+
+impl Flusher {
+    /// The shard has something to flush.
+    pub(crate) fn add(&self, shard: &Rc<Shard>) {
+        match shard.spec().durability {
+            Durability::OnCommit => self.on_commit.add(shard),
+            Durability::Periodic => self.periodic.add(shard),
+            Durability::None => {}
+        }
+    }
+
+    /// Ends both kinds of rounds: on_commit ones once nothing awaits its commit, periodic ones at
+    /// once, because closing a log flushes it.
+    pub(crate) fn stop(&self) {
+        self.stopping.set(true);
+        self.stop.notify();
+        self.on_commit.added.notify();
+        self.periodic.added.notify();
+    }
+}
+
+/// Rounds for shards whose appends await their flush. One round at a time; what arrives meanwhile
+/// rides the next.
+pub(crate) async fn on_commit_rounds(owner: Rc<Owner>) {
+    let flusher = owner.flusher();
+    loop {
+        flusher
+            .on_commit
+            .added
+            .until(|| !flusher.on_commit.is_empty() || flusher.stopping.get())
+            .await;
+        if flusher.on_commit.is_empty() {
+            return;
+        }
+        round(&owner, flusher.on_commit.take()).await;
+        // Those who were woken by this round often append again: let them join the next.
+        step_aside().await;
+    }
+}
+
+/// Rounds for shards that are flushed every interval.
+pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
+    let flusher = owner.flusher();
+    loop {
+        flusher
+            .periodic
+            .added
+            .until(|| !flusher.periodic.is_empty() || flusher.stopping.get())
+            .await;
+        let dirty_since = owner.clock().monotonic();
+        let pause = pin!(glommio::timer::sleep(interval));
+        let stop = pin!(flusher.stop.until(|| flusher.stopping.get()));
+        match select(stop, pause).await {
+            Either::Left(_) => return,
+            Either::Right(_) => {}
+        }
+        round(&owner, flusher.periodic.take()).await;
+        let reached = owner.clock().monotonic().0.saturating_sub(dirty_since.0);
+        let reached_us = i64::try_from(reached.as_micros()).unwrap_or(i64::MAX);
+        owner.metrics().sync_interval_us.put(reached_us);
+    }
+}
+
+async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>) {
+    owner.metrics().sync_rounds.increment();
+    stream::iter(shards)
+        .map(|shard| flush(owner, shard))
+        .buffer_unordered(SHARD_FLUSHES_IN_FLIGHT_MAX)
+        .for_each(|()| async {})
+        .await;
+}
+
+async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
+    // None: the log flushed by itself meanwhile, as when it sealed a segment.
+    let result = match shard.flush() {
+        Some(flush) => {
+            owner.metrics().syncs.increment();
+            Some(flush.run().await)
+        }
+        None => None,
+    };
+    if result.as_ref().is_some_and(Result::is_err) {
+        owner.metrics().sync_failures.increment();
+    }
+    let (committed, effects) = shard.flushed(result);
+    owner.metrics().sync_appends.add(committed);
+    owner.apply(&shard, effects);
+}

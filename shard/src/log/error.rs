@@ -1,0 +1,172 @@
+//! Why a log cannot be used.
+
+use felix_core::{BatchError, Generation, Offset};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a log cannot be used: names the shard's directory, the file and the position, and says what
+/// can be done.
+#[derive(Debug)]
+pub enum LogError {
+    /// Bytes that were on the device are not what was written. Nothing is repaired by guessing.
+    Damaged {
+        /// The shard's directory.
+        dir: PathBuf,
+        /// The file in it.
+        file: String,
+        /// Where in the file.
+        position: u64,
+        /// What is wrong there.
+        fault: Fault,
+    },
+    /// A file that looks like one of the log's and cannot be.
+    Foreign {
+        /// The shard's directory.
+        dir: PathBuf,
+        /// The file in it.
+        file: String,
+    },
+    /// The disk failed.
+    Disk {
+        /// The shard's directory.
+        dir: PathBuf,
+        /// The file in it; empty: the directory itself.
+        file: String,
+        /// Where in the file, if anywhere.
+        position: Option<u64>,
+        /// What was being done: completes "could not ...".
+        doing: &'static str,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A write or a flush failed earlier: the log takes nothing more until it is opened again.
+    Poisoned {
+        /// The shard's directory.
+        dir: PathBuf,
+        /// What failed.
+        reason: String,
+    },
+}
+
+/// What is wrong at a place of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The file is not there.
+    Missing,
+    /// The file ends, or its prepared space begins, before the offset that was known durable.
+    EndsEarly {
+        /// Where the log goes no further.
+        end: Offset,
+        /// Everything below this was durable.
+        recovery_point: Offset,
+    },
+    /// A batch breaks a rule.
+    Batch(BatchError),
+    /// A batch does not follow the one before it.
+    Gap {
+        /// The offset owed.
+        owed: Offset,
+        /// The offset found, as it stands in the file.
+        found: i64,
+    },
+    /// A batch of another generation than the one that wrote at its offset. The checksum of a
+    /// batch does not cover its generation.
+    Generation {
+        /// As the generation table says.
+        owed: Generation,
+        /// As the batch says.
+        found: Generation,
+    },
+    /// The checksum of a table does not match.
+    Checksum,
+    /// A table of a version, length or order this build does not know.
+    Layout,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => write!(f, "the file is missing"),
+            Self::EndsEarly {
+                end,
+                recovery_point,
+            } => write!(
+                f,
+                "the log ends at offset {end}, and everything below {recovery_point} was on the \
+                 device"
+            ),
+            Self::Batch(error) => write!(f, "{error}"),
+            Self::Gap { owed, found } => {
+                write!(f, "a batch begins at offset {found} where {owed} is owed")
+            }
+            Self::Generation { owed, found } => {
+                write!(
+                    f,
+                    "a batch of leader epoch {found} lies where one of {owed} is owed"
+                )
+            }
+            Self::Checksum => write!(f, "the checksum does not match"),
+            Self::Layout => write!(f, "the layout is unknown"),
+        }
+    }
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged {
+                dir,
+                file,
+                position,
+                fault,
+            } => write!(
+                f,
+                "{}: {file} is damaged at byte {position}: {fault}; this was durable, so nothing \
+                 is cut: check the device and restore the shard's directory from a replica or a \
+                 backup",
+                dir.display()
+            ),
+            Self::Foreign { dir, file } => write!(
+                f,
+                "{}: {file} is not a file of this log (a segment is named by 20 digits); move it \
+                 away and start again",
+                dir.display()
+            ),
+            Self::Disk {
+                dir,
+                file,
+                position,
+                doing,
+                cause,
+            } => {
+                write!(f, "{}: could not {doing}", dir.display())?;
+                if !file.is_empty() {
+                    write!(f, " {file}")?;
+                }
+                if let Some(position) = position {
+                    write!(f, " at byte {position}")?;
+                }
+                write!(
+                    f,
+                    ": {cause}; check space, permissions and health of the device"
+                )
+            }
+            Self::Poisoned { dir, reason } => write!(
+                f,
+                "{}: takes nothing more since a write or flush failed ({reason}); restart the \
+                 broker once the cause is removed",
+                dir.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LogError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Disk { cause, .. } => Some(cause),
+            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Which files of a directory are the log's.
+
+use super::checkpoint;
+use super::error::LogError;
+use super::generations;
+use super::recovery::{FAILED, disk_error};
+use crate::disk::Dir;
+use felix_core::Offset;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+/// The base offsets of the segments in `dir`, in order. Index files without a segment, left by a
+/// crash while both were being dropped, are removed.
+pub(super) fn list(dir: &Dir) -> Result<Vec<Offset>, LogError> {
+    let disk = |doing, file: &str, cause| disk_error(dir, doing, file, cause);
+    let names = dir
+        .list()
+        .map_err(|cause| disk("list the directory", "", cause))?;
+    let mut bases = BTreeSet::new();
+    let mut indexes = Vec::new();
+    for name in names {
+        match kind(&name) {
+            Kind::Log(base) => {
+                bases.insert(base);
+            }
+            Kind::Index(base, name) => indexes.push((base, name)),
+            Kind::Table => {}
+            Kind::Foreign(name) => {
+                return Err(LogError::Foreign {
+                    dir: dir.path().to_owned(),
+                    file: name,
+                });
+            }
+            Kind::Unknown => tracing::warn!(
+                dir = %dir.path().display(),
+                file = %name.display(),
+                "a file that is not the log's is left alone"
+            ),
+        }
+    }
+    for (base, name) in indexes {
+        if !bases.contains(&base) {
+            dir.remove_file(&name)
+                .map_err(|cause| disk("remove", &name, cause))?;
+        }
+    }
+    Ok(bases.into_iter().collect())
+}
+
+enum Kind {
+    Log(Offset),
+    Index(Offset, String),
+    Table,
+    /// Ours by its ending and not by its name: serving the log without it might lose records.
+    Foreign(String),
+    Unknown,
+}
+
+fn kind(name: &OsString) -> Kind {
+    let Some(name) = name.to_str() else {
+        return Kind::Unknown;
+    };
+    if matches!(name, checkpoint::NAME | generations::NAME | FAILED) {
+        return Kind::Table;
+    }
+    let Some((stem, ending)) = name.split_once('.') else {
+        return Kind::Unknown;
+    };
+    if !matches!(ending, "log" | "index" | "timeindex") {
+        return Kind::Unknown;
+    }
+    let digits = stem.len() == 20 && stem.bytes().all(|byte| byte.is_ascii_digit());
+    let base = stem
+        .parse()
+        .ok()
+        .filter(|_| digits)
+        .and_then(Offset::from_wire);
+    match base {
+        Some(base) if ending == "log" => Kind::Log(base),
+        Some(base) => Kind::Index(base, name.to_owned()),
+        None => Kind::Foreign(name.to_owned()),
+    }
+}

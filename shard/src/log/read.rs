@@ -1,0 +1,132 @@
+//! Reading batches.
+
+use super::error::{Fault, LogError};
+use super::segment::Segment;
+use super::walk::Walk;
+use crate::disk::Patience;
+use bytes::Bytes;
+use felix_core::{BatchError, Offset};
+use futures_util::FutureExt;
+use std::io;
+use std::rc::Rc;
+
+/// Bytes read at once: a small Fetch takes one call, a large one lets others run in between.
+const CHUNK_BYTES_MIN: usize = 16 << 10;
+const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes copied without letting other tasks run; more is for [`Read::run`], which pauses.
+const NOW_BYTES_MAX: usize = 512 << 10;
+
+/// A read to be done without holding the log. Appends that come meanwhile do not change it.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub(super) segments: Rc<Vec<Rc<Segment>>>,
+    pub(super) from: Offset,
+    pub(super) below: Offset,
+    pub(super) bytes_max: usize,
+}
+
+impl Read {
+    /// The bytes, if all of them can be had without blocking (`preadv2(RWF_NOWAIT)`), and few
+    /// enough to copy in one go.
+    pub fn try_now(&self) -> Option<Result<Vec<Bytes>, LogError>> {
+        let read = self
+            .collect(Patience::Now)
+            .now_or_never()
+            .expect("a read that does not wait is ready at once");
+        match read {
+            Err(LogError::Disk { cause, .. }) if cause.kind() == io::ErrorKind::WouldBlock => None,
+            read => Some(read),
+        }
+    }
+
+    /// The bytes, reading from the device where needed.
+    ///
+    /// # Errors
+    /// The disk's own fault, or damage.
+    pub async fn run(self) -> Result<Vec<Bytes>, LogError> {
+        self.collect(Patience::Wait).await
+    }
+
+    async fn collect(&self, patience: Patience) -> Result<Vec<Bytes>, LogError> {
+        let chunk_bytes = self.bytes_max.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let mut pieces = Pieces::default();
+        let after = self
+            .segments
+            .partition_point(|segment| segment.base() <= self.from);
+        for segment in self.segments.iter().skip(after.saturating_sub(1)) {
+            if segment.base() >= self.below {
+                break;
+            }
+            let position = segment.position_before(self.from, patience).await?;
+            let mut walk = Walk::new(segment, position, chunk_bytes, patience);
+            while let Some(header) = walk.next().await? {
+                let Some((_, last)) = header.offset_range() else {
+                    let found = header.base_offset;
+                    let fault = Fault::Gap {
+                        owed: self.from,
+                        found,
+                    };
+                    return Err(segment.damaged(walk.position(), fault));
+                };
+                if last < self.from || header.is_control() {
+                    walk.skip(&header);
+                    continue;
+                }
+                let total = pieces.bytes + header.size();
+                if last >= self.below || (pieces.bytes > 0 && total > self.bytes_max) {
+                    return Ok(pieces.into_vec());
+                }
+                if patience == Patience::Now && total > NOW_BYTES_MAX {
+                    let cause = io::ErrorKind::WouldBlock.into();
+                    return Err(segment.disk_error("read", Some(walk.position()), cause));
+                }
+                let position = walk.position();
+                let Some((chunk, at)) = walk.take(&header).await? else {
+                    let fault = BatchError::Truncated {
+                        needed: header.size(),
+                        present: 0,
+                    };
+                    return Err(segment.damaged(position, Fault::Batch(fault)));
+                };
+                pieces.push(chunk, at, header.size());
+            }
+        }
+        Ok(pieces.into_vec())
+    }
+}
+
+/// Batches on their way out: those that lie side by side in one chunk make one piece.
+#[derive(Default)]
+struct Pieces {
+    done: Vec<Bytes>,
+    run: Option<(Bytes, usize, usize)>,
+    bytes: usize,
+}
+
+impl Pieces {
+    fn push(&mut self, chunk: Bytes, at: usize, size: usize) {
+        self.bytes += size;
+        if let Some((held, _, end)) = &mut self.run
+            // The run keeps its chunk alive, so no other chunk can lie at the same address.
+            && held.as_ptr() == chunk.as_ptr()
+            && *end == at
+        {
+            *end += size;
+            return;
+        }
+        self.finish_run();
+        self.run = Some((chunk, at, at + size));
+    }
+
+    fn finish_run(&mut self) {
+        if let Some((chunk, start, end)) = self.run.take() {
+            self.done.push(chunk.slice(start..end));
+        }
+    }
+
+    fn into_vec(mut self) -> Vec<Bytes> {
+        self.finish_run();
+        self.done
+    }
+}

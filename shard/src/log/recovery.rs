@@ -1,0 +1,435 @@
+//! Finding out, at an opening, what of the log is there and whole. The rules stand in
+//! `docs/log-format.md`.
+
+use super::LogConfig;
+use super::checkpoint::Checkpoint;
+use super::controls::Controls;
+use super::error::{Fault, LogError};
+use super::generations::Generations;
+use super::listing::list;
+use super::segment::{Segment, index_name, log_name, time_index_name};
+use super::trust::Trust;
+use super::walk::{Step, Walk};
+use crate::disk::{Dir, Patience};
+use felix_core::limits::SEGMENT_SPAN_MAX;
+use felix_core::{Generation, Offset, PlacedBatch, Timestamp};
+use std::io;
+use std::rc::Rc;
+
+/// An empty file that says that a write or a flush failed: the kernel then takes pages for clean
+/// that never reached the device. It need not be durable, since a power loss ends that lie too.
+pub(super) const FAILED: &str = "failed";
+
+/// Bytes read at once from a log that is scanned.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What an opening found and did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Recovery {
+    /// Bytes cut off from the first batch that was not whole to the last byte that is not zero
+    /// (prepared space is no loss), over all files.
+    pub cut_bytes: u64,
+    /// Batches read to find the end.
+    pub scanned_batches: u64,
+    /// Index files that were missing or wrong, and made anew.
+    pub rebuilt_indexes: u32,
+}
+
+/// The log as recovery leaves it: flushed, and without what was not whole.
+pub(super) struct Recovered {
+    pub(super) dir: Rc<Dir>,
+    pub(super) segments: Vec<Rc<Segment>>,
+    pub(super) start: Offset,
+    pub(super) end: Offset,
+    pub(super) controls: Controls,
+    pub(super) generations: Generations,
+    /// The greatest generation of a batch that was read.
+    pub(super) generation_seen: Option<Generation>,
+    pub(super) append_time: Timestamp,
+    pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) recovery: Recovery,
+}
+
+/// What the batches that were read say.
+#[derive(Default)]
+pub(super) struct Seen {
+    batches: u64,
+    controls: Controls,
+    generations: Generations,
+    append_time: Option<Timestamp>,
+}
+
+impl Seen {
+    pub(super) fn note(&mut self, batch: &PlacedBatch) {
+        self.batches += 1;
+        if batch.is_control() {
+            self.controls.note(batch.base_offset(), batch.next_offset());
+        }
+        self.generations
+            .observe(batch.generation(), batch.base_offset());
+        if batch.header().is_append_time() {
+            self.append_time = self.append_time.max(Some(batch.max_timestamp()));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.batches += other.batches;
+        self.controls.extend(other.controls, None);
+        self.append_time = self.append_time.max(other.append_time);
+        for (generation, first) in other.generations.entries() {
+            self.generations.observe(generation, first);
+        }
+    }
+}
+
+/// Where a scan stopped before the end of the file.
+struct Cut {
+    position: u64,
+    fault: Fault,
+}
+
+pub(super) struct Recoverer {
+    pub(super) dir: Rc<Dir>,
+    pub(super) config: LogConfig,
+    /// Below it any fault is fatal.
+    recovery_point: Offset,
+    /// Nothing may be taken on trust: a table is missing.
+    scan_all: bool,
+    /// A write or a flush failed before: what is above the recovery point is written once more.
+    failed: bool,
+    /// What every batch's generation has to agree with, if it is there.
+    pub(super) generations: Option<Generations>,
+    seen: Seen,
+    segments: Vec<Rc<Segment>>,
+    recovery: Recovery,
+    /// Something is to be flushed before it is served.
+    changed: bool,
+}
+
+/// Recovers the log in `dir`.
+pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered, LogError> {
+    let bases = list(&dir)?;
+    let checkpoint = Checkpoint::load(&dir)?;
+    let generations = Generations::load(&dir)?;
+    let first = bases.first().copied().unwrap_or_default();
+    let start = checkpoint.map_or(first, |checkpoint| checkpoint.start);
+    let failed = dir
+        .load(FAILED)
+        .map_err(|cause| disk_error(&dir, "read", FAILED, cause))?;
+    let mut recoverer = Recoverer {
+        dir,
+        failed: failed.is_some(),
+        config,
+        recovery_point: checkpoint.map_or(start, |checkpoint| checkpoint.recovery_point),
+        scan_all: checkpoint.is_none() || generations.is_none() || failed.is_some(),
+        generations,
+        seen: Seen::default(),
+        segments: Vec::new(),
+        recovery: Recovery::default(),
+        changed: false,
+    };
+    if first > start || (bases.is_empty() && recoverer.recovery_point > start) {
+        return Err(recoverer.missing(start));
+    }
+    let mut end = recoverer.segments(&bases).await?;
+    if bases.is_empty() {
+        end = start;
+    }
+    recoverer.settle().await?;
+    let Recoverer {
+        dir,
+        generations,
+        mut seen,
+        segments,
+        mut recovery,
+        ..
+    } = recoverer;
+    recovery.scanned_batches = seen.batches;
+    let generation_seen = seen.generations.last();
+    let mut controls = Controls::default();
+    let mut append_time = seen.append_time.unwrap_or_default();
+    if let Some(checkpoint) = checkpoint {
+        if checkpoint.visible_end < checkpoint.recovery_point {
+            controls.note(checkpoint.visible_end, checkpoint.recovery_point);
+        }
+        append_time = append_time.max(checkpoint.append_time);
+    }
+    // What lies below the recovery point was seen only in part, and adds nothing to it.
+    controls.extend(
+        std::mem::take(&mut seen.controls),
+        checkpoint.map(|c| c.recovery_point),
+    );
+    Ok(Recovered {
+        dir,
+        segments,
+        start,
+        end,
+        controls,
+        generations: generations.unwrap_or(seen.generations),
+        generation_seen,
+        append_time,
+        checkpoint,
+        recovery,
+    })
+}
+
+pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::Error) -> LogError {
+    LogError::Disk {
+        dir: dir.path().to_owned(),
+        file: file.to_owned(),
+        position: None,
+        doing,
+        cause,
+    }
+}
+
+impl Recoverer {
+    /// Goes through the segments; the end of the log.
+    async fn segments(&mut self, bases: &[Offset]) -> Result<Offset, LogError> {
+        let mut end = bases.first().copied().unwrap_or_default();
+        for (number, base) in bases.iter().enumerate() {
+            let next = bases.get(number + 1).copied();
+            let dropped = bases.get(number..).unwrap_or_default();
+            if *base != end {
+                if end < self.recovery_point {
+                    return Err(self.missing(end));
+                }
+                self.drop_segments(dropped).await?;
+                return Ok(end);
+            }
+            let segment = Segment::open(&self.dir, *base).await?;
+            let cut = self.segment(&segment, next).await?;
+            end = segment.end();
+            let bytes = segment.bytes();
+            if let Some(Cut { position, fault }) = &cut {
+                if end < self.recovery_point {
+                    return Err(segment.damaged(*position, fault.clone()));
+                }
+                self.cut(&segment).await?;
+            }
+            self.segments.push(Rc::new(segment));
+            if next.is_none() && end < self.recovery_point {
+                let fault = Fault::EndsEarly {
+                    end,
+                    recovery_point: self.recovery_point,
+                };
+                let last = self.segments.last().expect("pushed above");
+                return Err(last.damaged(bytes, fault));
+            }
+            if cut.is_some() {
+                let rest = bases.get(number + 1..).unwrap_or_default();
+                self.drop_segments(rest).await?;
+                return Ok(end);
+            }
+        }
+        Ok(end)
+    }
+
+    /// Takes a segment on trust where its indexes agree with its end, and reads it whole where
+    /// not. What the file holds beyond the last whole batch is the answer.
+    async fn segment(
+        &mut self,
+        segment: &Segment,
+        next: Option<Offset>,
+    ) -> Result<Option<Cut>, LogError> {
+        let expected_end = next.unwrap_or(self.recovery_point);
+        if !self.scan_all && expected_end <= self.recovery_point {
+            let trusted = Trust::new(self, segment, expected_end)
+                .run(next.is_none())
+                .await;
+            if let Some(seen) = trusted? {
+                self.seen.merge(seen);
+                return Ok(None);
+            }
+        }
+        self.changed = true;
+        let cut = self.scan(segment).await?;
+        if next.is_some() && cut.is_none() {
+            segment.seal();
+            if self.indexes_differ(segment).await? {
+                segment.save_indexes().await?;
+            }
+            segment.forget_indexes();
+        } else {
+            // The last segment goes on growing with its indexes in memory. Files of an earlier
+            // closing would only be in the way.
+            self.indexes_differ(segment).await?;
+            for name in [index_name(segment.base()), time_index_name(segment.base())] {
+                self.remove(&name)?;
+            }
+        }
+        Ok(cut)
+    }
+
+    /// Reads and verifies every batch, up to the first that is not whole.
+    async fn scan(&mut self, segment: &Segment) -> Result<Option<Cut>, LogError> {
+        let size = segment
+            .log()
+            .size()
+            .map_err(|e| segment.disk_error("measure", None, e))?;
+        let mut walk = Walk::over(segment, 0, size, CHUNK_BYTES, Patience::Wait);
+        loop {
+            let position = walk.position();
+            let generation = self
+                .generations
+                .as_ref()
+                .and_then(|table| table.at(segment.end()));
+            let fault = match verified(segment, &mut walk, segment.end(), generation).await? {
+                Verified::Batch(batch) if walk.position() <= SEGMENT_SPAN_MAX => {
+                    let last = batch.last_offset();
+                    segment.note(batch.header(), last, self.config.index_interval_bytes);
+                    self.seen.note(&batch);
+                    if self.failed && last >= self.recovery_point {
+                        let rewritten = segment.log().write_at(batch.bytes(), position);
+                        rewritten.map_err(|e| segment.disk_error("write", Some(position), e))?;
+                    }
+                    continue;
+                }
+                Verified::End => return Ok(None),
+                Verified::Batch(_) => Fault::Layout,
+                Verified::Fault(fault) => fault,
+            };
+            return Ok(Some(Cut { position, fault }));
+        }
+    }
+
+    /// Whether the index files differ from what the segment's batches say; counted.
+    async fn indexes_differ(&mut self, segment: &Segment) -> Result<bool, LogError> {
+        let Some((offsets, times)) = segment.index_bytes() else {
+            return Ok(false);
+        };
+        let base = segment.base();
+        let mut wrong = 0;
+        for (name, bytes) in [(index_name(base), offsets), (time_index_name(base), times)] {
+            let found = self
+                .dir
+                .load(&name)
+                .map_err(|cause| self.disk("read", &name, cause))?;
+            wrong += u32::from(found.is_none_or(|found| found != bytes));
+        }
+        self.recovery.rebuilt_indexes += wrong;
+        Ok(wrong > 0)
+    }
+
+    /// Cuts a segment behind its last whole batch.
+    async fn cut(&mut self, segment: &Segment) -> Result<(), LogError> {
+        let bytes = segment.bytes();
+        self.recovery.cut_bytes += occupied(segment, bytes).await?;
+        segment
+            .log()
+            .truncate(bytes)
+            .map_err(|e| segment.disk_error("cut", Some(bytes), e))?;
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Removes segments that follow a cut, whatever they hold: what comes after a loss is not
+    /// the log.
+    async fn drop_segments(&mut self, bases: &[Offset]) -> Result<(), LogError> {
+        // From the last: a crash in between leaves no gap that was not there before.
+        for base in bases.iter().rev() {
+            let segment = Segment::open(&self.dir, *base).await?;
+            self.recovery.cut_bytes += occupied(&segment, 0).await?;
+            for name in [log_name(*base), index_name(*base), time_index_name(*base)] {
+                self.remove(&name)?;
+            }
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was accepted, so that nothing is served that a power loss could take.
+    async fn settle(&self) -> Result<(), LogError> {
+        if !self.changed {
+            return Ok(());
+        }
+        for segment in &self.segments {
+            if segment.end() >= self.recovery_point {
+                segment.flush().await?;
+            }
+        }
+        self.remove(FAILED)?;
+        let synced = self.dir.sync().await;
+        synced.map_err(|cause| self.disk("sync the directory", "", cause))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), LogError> {
+        self.dir
+            .remove_file(name)
+            .map_err(|cause| self.disk("remove", name, cause))
+    }
+
+    pub(super) fn disk(&self, doing: &'static str, file: &str, cause: io::Error) -> LogError {
+        disk_error(&self.dir, doing, file, cause)
+    }
+
+    fn missing(&self, base: Offset) -> LogError {
+        LogError::Damaged {
+            dir: self.dir.path().to_owned(),
+            file: log_name(base),
+            position: 0,
+            fault: Fault::Missing,
+        }
+    }
+}
+
+/// What stands at a place of a file after every check.
+pub(super) enum Verified {
+    Batch(PlacedBatch),
+    End,
+    Fault(Fault),
+}
+
+/// Verifies the batch at which the walk stands, and steps over it.
+pub(super) async fn verified(
+    segment: &Segment,
+    walk: &mut Walk<'_>,
+    owed: Offset,
+    generation: Option<Generation>,
+) -> Result<Verified, LogError> {
+    let header = match walk.step().await? {
+        Step::Batch(header) => header,
+        Step::End => return Ok(Verified::End),
+        Step::Fault(fault) => return Ok(Verified::Fault(Fault::Batch(fault))),
+    };
+    // Before its bytes are read: a length out of a damaged header may be anything.
+    if header.base_offset != owed.to_wire() {
+        return Ok(Verified::Fault(Fault::Gap {
+            owed,
+            found: header.base_offset,
+        }));
+    }
+    let position = walk.position();
+    let Some((chunk, at)) = walk.take(&header).await? else {
+        let cause = io::ErrorKind::UnexpectedEof.into();
+        return Err(segment.disk_error("read", Some(position), cause));
+    };
+    let mut bytes = chunk.slice(at..at + header.size());
+    Ok(match PlacedBatch::split_from(&mut bytes) {
+        Ok(batch) => match generation {
+            Some(owed) if owed != batch.generation() => Verified::Fault(Fault::Generation {
+                owed,
+                found: batch.generation(),
+            }),
+            Some(_) | None => Verified::Batch(batch),
+        },
+        Err(fault) => Verified::Fault(Fault::Batch(fault)),
+    })
+}
+
+/// Bytes from `position` up to the last that is not zero.
+async fn occupied(segment: &Segment, position: u64) -> Result<u64, LogError> {
+    let mut at = position;
+    let mut end = position;
+    loop {
+        let read = segment.log().read(at, CHUNK_BYTES, Patience::Wait).await;
+        let chunk = read.map_err(|cause| segment.disk_error("read", Some(at), cause))?;
+        if chunk.is_empty() {
+            return Ok(end - position);
+        }
+        if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
+            end = at + last as u64 + 1;
+        }
+        at += chunk.len() as u64;
+    }
+}

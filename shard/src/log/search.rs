@@ -1,0 +1,172 @@
+//! Finding a record by its timestamp.
+
+use super::error::{Fault, LogError};
+use super::segment::Segment;
+use super::walk::Walk;
+use crate::disk::Patience;
+use felix_core::batch::{Header, Record};
+use felix_core::{BatchError, Generation, Offset, PlacedBatch, Timestamp};
+use std::rc::Rc;
+
+/// Bytes read at once: some hundred small batches, or the header of one large one.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// What to search for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// The first record at this timestamp or later.
+    AtOrAfter(Timestamp),
+    /// The first record, of the first batch that has the greatest timestamp, that has it
+    /// (KIP-734). Where the records carry their append time, that is the batch's first.
+    Greatest,
+}
+
+/// A search by timestamp to be done without holding the log. Control batches are never found.
+#[derive(Clone, Debug)]
+pub struct Search {
+    pub(super) segments: Rc<Vec<Rc<Segment>>>,
+    pub(super) wanted: Wanted,
+    pub(super) below: Offset,
+}
+
+/// A record's offset and timestamp, and the generation of its batch.
+type Found = (Offset, Timestamp, Generation);
+
+impl Search {
+    /// The record's offset, timestamp and the generation of its batch; `None`: there is none.
+    ///
+    /// # Errors
+    /// The disk's own fault, or damage.
+    pub async fn run(self) -> Result<Option<Found>, LogError> {
+        match self.wanted {
+            Wanted::AtOrAfter(timestamp) => self.at_or_after(timestamp).await,
+            Wanted::Greatest => self.greatest().await,
+        }
+    }
+
+    fn visible(&self) -> impl Iterator<Item = &Rc<Segment>> {
+        self.segments
+            .iter()
+            .take_while(|segment| segment.base() < self.below)
+    }
+
+    async fn at_or_after(&self, wanted: Timestamp) -> Result<Option<Found>, LogError> {
+        for segment in self.visible() {
+            let greatest = segment
+                .greatest()
+                .map_or(Timestamp(-1), |(timestamp, _)| timestamp);
+            if greatest < wanted {
+                continue;
+            }
+            // Up to such an entry every timestamp is less than the one wanted.
+            let (mut walk, _) = segment
+                .walk_after_time(
+                    |timestamp, _| timestamp < wanted,
+                    CHUNK_BYTES,
+                    Patience::Wait,
+                )
+                .await?;
+            while let Some(header) = walk.next().await? {
+                if !lies_below(&header, self.below) {
+                    return Ok(None);
+                }
+                if header.is_control() || header.max_timestamp < wanted.0 {
+                    walk.skip(&header);
+                    continue;
+                }
+                let (records, generation) = records(segment, &mut walk, &header).await?;
+                let found = records
+                    .into_iter()
+                    .find(|record| record.timestamp >= wanted);
+                if let Some(record) = found {
+                    return Ok(Some((record.offset, record.timestamp, generation)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn greatest(&self) -> Result<Option<Found>, LogError> {
+        let mut best: Option<(Timestamp, Offset, &Rc<Segment>)> = None;
+        for segment in self.visible() {
+            let candidate = match segment.greatest() {
+                Some(greatest) if greatest.1 < self.below => Some(greatest),
+                Some(_) => self.greatest_below(segment).await?,
+                None => None,
+            };
+            if let Some((timestamp, last)) = candidate
+                && best.is_none_or(|(greatest, _, _)| greatest < timestamp)
+            {
+                best = Some((timestamp, last, segment));
+            }
+        }
+        let Some((_, last, segment)) = best else {
+            return Ok(None);
+        };
+        let position = segment.position_before(last, Patience::Wait).await?;
+        let mut walk = Walk::new(segment, position, CHUNK_BYTES, Patience::Wait);
+        while let Some(header) = walk.next().await? {
+            if header.offset_range().is_none_or(|(_, found)| found < last) {
+                walk.skip(&header);
+                continue;
+            }
+            let (records, generation) = records(segment, &mut walk, &header).await?;
+            // The first of several: `max_by_key` would take the last.
+            let greatest = records.iter().map(|record| record.timestamp).max();
+            let found = records
+                .into_iter()
+                .find(|record| Some(record.timestamp) == greatest);
+            return Ok(found.map(|record| (record.offset, record.timestamp, generation)));
+        }
+        Ok(None)
+    }
+
+    /// The greatest timestamp of the part of a segment that lies below the bound, and the last
+    /// offset of the first batch that has it.
+    async fn greatest_below(
+        &self,
+        segment: &Segment,
+    ) -> Result<Option<(Timestamp, Offset)>, LogError> {
+        let (mut walk, mut best) = segment
+            .walk_after_time(|_, last| last < self.below, CHUNK_BYTES, Patience::Wait)
+            .await?;
+        while let Some(header) = walk.next().await? {
+            if !lies_below(&header, self.below) {
+                break;
+            }
+            let timestamp = Timestamp(header.max_timestamp);
+            if !header.is_control()
+                && timestamp > best.map_or(Timestamp(-1), |(greatest, _)| greatest)
+                && let Some((_, last)) = header.offset_range()
+            {
+                best = Some((timestamp, last));
+            }
+            walk.skip(&header);
+        }
+        Ok(best)
+    }
+}
+
+fn lies_below(header: &Header, below: Offset) -> bool {
+    header.offset_range().is_some_and(|(_, last)| last < below)
+}
+
+/// The records of the batch at which the walk stands, and its generation; steps over it.
+async fn records(
+    segment: &Segment,
+    walk: &mut Walk<'_>,
+    header: &Header,
+) -> Result<(Vec<Record>, Generation), LogError> {
+    let position = walk.position();
+    let damaged = |fault| segment.damaged(position, Fault::Batch(fault));
+    let Some((chunk, at)) = walk.take(header).await? else {
+        return Err(damaged(BatchError::Truncated {
+            needed: header.size(),
+            present: 0,
+        }));
+    };
+    let mut bytes = chunk.slice(at..at + header.size());
+    let batch = PlacedBatch::split_from(&mut bytes).map_err(damaged)?;
+    let records = batch.records().map_err(damaged)?;
+    Ok((records, batch.generation()))
+}

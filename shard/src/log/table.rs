@@ -1,0 +1,57 @@
+//! The frame of the small files beside the segments: magic, version, payload, checksum. Drawn in
+//! `docs/log-format.md`.
+
+use super::error::{Fault, LogError};
+use crate::disk::Dir;
+use bytes::{Buf, BufMut};
+
+const VERSION: u32 = 1;
+/// Magic, version and checksum.
+const FRAME_BYTES: usize = 12;
+
+/// Reads one of the small files; `None` where there is none.
+pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u8>>, LogError> {
+    let damaged = |position: usize, fault| LogError::Damaged {
+        dir: dir.path().to_owned(),
+        file: name.to_owned(),
+        position: position as u64,
+        fault,
+    };
+    let disk = |cause| LogError::Disk {
+        dir: dir.path().to_owned(),
+        file: name.to_owned(),
+        position: None,
+        doing: "read",
+        cause,
+    };
+    let Some(mut bytes) = dir.load(name).map_err(disk)? else {
+        return Ok(None);
+    };
+    if bytes.len() < FRAME_BYTES {
+        return Err(damaged(bytes.len(), Fault::Layout));
+    }
+    let covered = bytes.len() - 4;
+    let (body, mut stated) = bytes.split_at(covered);
+    if stated.get_u32() != crc32c::crc32c(body) {
+        return Err(damaged(covered, Fault::Checksum));
+    }
+    let mut head = body;
+    let mut found = [0; 4];
+    head.copy_to_slice(&mut found);
+    if found != magic || head.get_u32() != VERSION {
+        return Err(damaged(0, Fault::Layout));
+    }
+    bytes.truncate(covered);
+    bytes.drain(..8);
+    Ok(Some(bytes))
+}
+
+/// A small file's bytes around its payload.
+pub(super) fn frame(magic: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(FRAME_BYTES + payload.len());
+    bytes.put_slice(&magic);
+    bytes.put_u32(VERSION);
+    bytes.put_slice(payload);
+    bytes.put_u32(crc32c::crc32c(&bytes));
+    bytes
+}

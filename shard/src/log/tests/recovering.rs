@@ -1,0 +1,274 @@
+//! What recovery cuts, and what it refuses to.
+
+use super::*;
+
+/// Six batches written and never flushed after the opening, as a crash leaves them.
+async fn crashed(config: LogConfig) -> (TempDir, Vec<PlacedBatch>) {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = open(&dir, config).await;
+    let batches = (0..6)
+        .map(|number| append(&mut log, 1 + number % 3, 30))
+        .collect();
+    kill(log);
+    (dir, batches)
+}
+
+/// Zeros at the end of what is cut are like prepared space and do not count.
+fn counted(lost: &[u8]) -> u64 {
+    let last = lost.iter().rposition(|byte| *byte != 0);
+    last.map_or(0, |last| last as u64 + 1)
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_leaves_exactly_the_whole_batches() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        let path = files(&dir, "log").pop().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let sizes: Vec<usize> = batches.iter().map(|batch| batch.bytes().len()).collect();
+        let first_four: usize = sizes[..4].iter().sum();
+        for length in first_four..=whole.len() {
+            let torn = copy(&dir);
+            let path = torn.path().join(path.file_name().unwrap());
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let (log, recovery) = open(&torn, LARGE).await;
+            let kept = match length {
+                length if length == whole.len() => 6,
+                length if length >= first_four + sizes[4] => 5,
+                _ => 4,
+            };
+            assert_holds(&log, &batches[..kept]).await;
+            let kept_bytes: usize = sizes[..kept].iter().sum();
+            let lost = counted(&whole[kept_bytes..length]);
+            assert_eq!(recovery.cut_bytes, lost, "at {length}");
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), kept_bytes as u64);
+        }
+    });
+}
+
+#[test]
+fn a_flipped_byte_anywhere_in_the_last_batch_cuts_it() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        let path = files(&dir, "log").pop().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let last = batches[5].bytes().len();
+        for at in whole.len() - last..whole.len() {
+            let flipped = copy(&dir);
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x40;
+            std::fs::write(flipped.path().join(path.file_name().unwrap()), bytes).unwrap();
+            let (log, recovery) = open(&flipped, LARGE).await;
+            assert_holds(&log, &batches[..5]).await;
+            assert!(recovery.cut_bytes > 0, "at {at}");
+        }
+    });
+}
+
+#[test]
+fn a_flipped_byte_below_the_recovery_point_is_fatal_and_names_its_place() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        // Opening flushes, so all of this is below the recovery point from here on.
+        let (mut log, _) = open(&dir, LARGE).await;
+        append(&mut log, 1, 30);
+        kill(log);
+        let path = files(&dir, "log").pop().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let third: usize = batches[..2].iter().map(|batch| batch.bytes().len()).sum();
+        bytes[third + 70] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
+        let LogError::Damaged {
+            file,
+            position,
+            fault,
+            ..
+        } = &error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(
+            (file.as_str(), *position),
+            ("00000000000000000000.log", third as u64)
+        );
+        assert!(matches!(fault, Fault::Batch(_)), "{fault}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("byte {third}")), "{text}");
+        assert!(text.contains(&dir.path().display().to_string()), "{text}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing was touched");
+    });
+}
+
+#[test]
+fn a_closed_log_that_lost_its_last_batch_or_a_segment_is_refused() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, SMALL).await;
+        for _ in 0..9 {
+            append(&mut log, 1, 250);
+        }
+        log.close().await.unwrap();
+        let segments = files(&dir, "log");
+        assert_eq!(segments.len(), 3);
+
+        let short = copy(&dir);
+        let last = files(&short, "log").pop().unwrap();
+        let bytes = std::fs::read(&last).unwrap();
+        std::fs::write(&last, &bytes[..bytes.len() / 3]).unwrap();
+        let error = Log::open(short.path(), SMALL, restart()).await.unwrap_err();
+        assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+
+        let zeroed = copy(&dir);
+        let last = files(&zeroed, "log").pop().unwrap();
+        std::fs::write(&last, vec![0; bytes.len()]).unwrap();
+        let error = Log::open(zeroed.path(), SMALL, restart())
+            .await
+            .unwrap_err();
+        assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+
+        for (missing, path) in segments.iter().enumerate() {
+            let gap = copy(&dir);
+            std::fs::remove_file(&files(&gap, "log")[missing]).unwrap();
+            let error = Log::open(gap.path(), SMALL, restart()).await.unwrap_err();
+            let LogError::Damaged { file, fault, .. } = &error else {
+                panic!("{error}")
+            };
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if missing < 2 {
+                assert_eq!((file.as_str(), fault), (name, &Fault::Missing));
+            } else {
+                assert!(matches!(fault, Fault::EndsEarly { .. }), "{error}");
+            }
+        }
+    });
+}
+
+#[test]
+fn zeros_end_the_log_and_what_follows_them_is_dropped_and_counted() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        let path = files(&dir, "log").pop().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+
+        // Prepared space.
+        let mut prepared = whole.clone();
+        prepared.resize(whole.len() + 100_000, 0);
+        std::fs::write(&path, &prepared).unwrap();
+        let copied = copy(&dir);
+        let (log, recovery) = open(&copied, LARGE).await;
+        assert_eq!(recovery.cut_bytes, 0);
+        assert_holds(&log, &batches).await;
+
+        // A hole that a power loss left: the fifth batch never reached the device, the sixth did.
+        let before: usize = batches[..4].iter().map(|batch| batch.bytes().len()).sum();
+        let hole = batches[4].bytes().len();
+        let mut holed = whole.clone();
+        holed[before..before + hole].fill(0);
+        std::fs::write(&path, &holed).unwrap();
+        let (mut log, recovery) = open(&dir, LARGE).await;
+        assert_eq!(recovery.cut_bytes, counted(&holed[before..]));
+        assert_holds(&log, &batches[..4]).await;
+        let next = append(&mut log, 1, 5);
+        assert_eq!(next.base_offset(), batches[4].base_offset());
+    });
+}
+
+#[test]
+fn segments_after_a_cut_are_dropped_even_if_they_are_whole() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, SMALL).await;
+        let batches: Vec<_> = (0..12).map(|_| append(&mut log, 1, 250)).collect();
+        kill(log);
+        let segments = files(&dir, "log");
+        assert_eq!(segments.len(), 4);
+        let lost = |path: &PathBuf, from: usize| counted(&std::fs::read(path).unwrap()[from..]);
+        let mut bytes = std::fs::read(&segments[1]).unwrap();
+        let third = bytes.len() / 3;
+        bytes[third + 100] ^= 1;
+        std::fs::write(&segments[1], bytes).unwrap();
+        let cut = lost(&segments[1], third) + lost(&segments[2], 0) + lost(&segments[3], 0);
+        let (mut log, recovery) = open(&dir, SMALL).await;
+        assert_eq!(files(&dir, "log").len(), 2);
+        assert_eq!(recovery.cut_bytes, cut);
+        assert_holds(&log, &batches[..4]).await;
+        let mut expected = batches[..4].to_vec();
+        expected.extend((0..8).map(|_| append(&mut log, 1, 250)));
+        log.close().await.unwrap();
+        let (log, recovery) = open(&dir, SMALL).await;
+        assert_eq!((recovery.cut_bytes, recovery.rebuilt_indexes), (0, 0));
+        assert_holds(&log, &expected).await;
+    });
+}
+
+#[test]
+fn an_empty_segment_after_an_unfinished_roll_is_the_one_that_grows() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        let end = batches[5].next_offset();
+        std::fs::write(dir.path().join(format!("{:020}.log", end.get())), b"").unwrap();
+        let (mut log, recovery) = open(&dir, LARGE).await;
+        assert_eq!(recovery.cut_bytes, 0);
+        assert_holds(&log, &batches).await;
+        let mut expected = batches;
+        expected.push(append(&mut log, 1, 1));
+        kill(log);
+        let (log, _) = open(&dir, LARGE).await;
+        assert_holds(&log, &expected).await;
+    });
+}
+
+#[test]
+fn foreign_files_that_look_like_ours_are_refused_and_others_left_alone() {
+    run(async {
+        for name in [
+            "7.log",
+            "0000000000000000000x.log",
+            "old.index",
+            "99999999999999999999.log",
+        ] {
+            let (dir, _) = crashed(LARGE).await;
+            std::fs::write(dir.path().join(name), b"x").unwrap();
+            let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
+            let LogError::Foreign { file, .. } = &error else {
+                panic!("{error}")
+            };
+            assert_eq!(file, name);
+        }
+        let (dir, batches) = crashed(LARGE).await;
+        for name in ["README", "notes.txt", "partition.metadata"] {
+            std::fs::write(dir.path().join(name), b"x").unwrap();
+        }
+        std::fs::write(dir.path().join("checkpoint.3.tmp"), b"x").unwrap();
+        std::fs::write(dir.path().join("00000000000000000077.index"), b"x").unwrap();
+        let (log, _) = open(&dir, LARGE).await;
+        assert_holds(&log, &batches).await;
+        assert!(dir.path().join("README").exists());
+        assert!(!dir.path().join("checkpoint.3.tmp").exists());
+        assert!(!dir.path().join("00000000000000000077.index").exists());
+    });
+}
+
+#[test]
+fn a_damaged_table_is_refused_by_name() {
+    run(async {
+        for name in ["checkpoint", "generations"] {
+            let (dir, _) = crashed(LARGE).await;
+            let path = dir.path().join(name);
+            let whole = std::fs::read(&path).unwrap();
+            for at in 0..whole.len() {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 4;
+                std::fs::write(&path, bytes).unwrap();
+                let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
+                let LogError::Damaged { file, .. } = &error else {
+                    panic!("{error}")
+                };
+                assert_eq!(file, name);
+            }
+            std::fs::write(&path, b"").unwrap();
+            assert!(Log::open(dir.path(), LARGE, restart()).await.is_err());
+        }
+    });
+}

@@ -1,0 +1,544 @@
+//! The CPU core that owns shards: it decides and stores, for its own connections and for other
+//! cores.
+
+use crate::call::{AppendCall, Caller, Unplaced};
+use crate::cpu_core::CoreConfig;
+use crate::event::{Credits, Event, Tasks, step_aside};
+use crate::flusher::Flusher;
+use crate::log::{Log, LogError, OpenReason, Opening, Wanted};
+use crate::message::{Offsets, Parts, ReadRequest, Reply, Request};
+use crate::metrics::{CoreMetrics, gauge_sample};
+use crate::port::Port;
+use crate::reading::Reading;
+use crate::requester::{PeerSlot, Requester};
+use crate::shard::{Effects, Entry, Shard, Writer};
+use crate::spec::ShardSpec;
+use crate::table::Table;
+use crate::tail::Tail;
+use crate::watches::{Sleepers, WatchKey, Watches};
+use felix_core::limits::{
+    COLD_READS_IN_FLIGHT_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX,
+};
+use felix_core::metrics::{Metrics, Sample};
+use felix_core::shards::{Append, OffsetAnswer, OffsetQuery, OffsetSpec, ShardState};
+use felix_core::{Clock, CpuId, Offset, ShardError, ShardId};
+use futures_util::{StreamExt, stream};
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Watches told in one go: more would hold the core for longer than a task may.
+const WATCHES_FIRED_AT_ONCE_MAX: usize = 64;
+
+/// Bytes of parked appends placed in one go, for the same reason. One batch always goes.
+const PARKED_BYTES_PLACED_AT_ONCE_MAX: usize = 256 << 10;
+
+/// See the module. Lives on its core.
+pub(crate) struct Owner {
+    core: CpuId,
+    config: CoreConfig,
+    clock: Rc<dyn Clock>,
+    /// This core's end of its lanes, one per peer.
+    ports: Rc<[Rc<Port>]>,
+    table: Rc<Table>,
+    sleepers: Rc<Sleepers>,
+    metrics: Rc<CoreMetrics>,
+    shards: RefCell<HashMap<ShardId, Rc<Shard>>>,
+    tail: RefCell<Tail>,
+    flusher: Flusher,
+    watches: RefCell<Watches>,
+    firing: Cell<bool>,
+    cold_reads: Credits,
+    tasks: Rc<Tasks>,
+    closing: Cell<bool>,
+    opening: Cell<usize>,
+    opened: Event,
+}
+
+impl Owner {
+    pub(crate) fn new(
+        core: CpuId,
+        config: CoreConfig,
+        clock: Rc<dyn Clock>,
+        ports: Rc<[Rc<Port>]>,
+    ) -> Self {
+        Self {
+            core,
+            clock,
+            ports,
+            table: Rc::default(),
+            sleepers: Rc::default(),
+            metrics: Rc::default(),
+            shards: RefCell::default(),
+            tail: RefCell::new(Tail::new(config.tail_bytes_max)),
+            config,
+            flusher: Flusher::default(),
+            watches: RefCell::default(),
+            firing: Cell::new(false),
+            cold_reads: Credits::new(COLD_READS_IN_FLIGHT_MAX),
+            tasks: Rc::default(),
+            closing: Cell::new(false),
+            opening: Cell::new(0),
+            opened: Event::default(),
+        }
+    }
+
+    pub(crate) fn core(&self) -> CpuId {
+        self.core
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(crate) fn sleepers(&self) -> &Sleepers {
+        &self.sleepers
+    }
+
+    pub(crate) fn metrics(&self) -> &CoreMetrics {
+        &self.metrics
+    }
+
+    pub(crate) fn flusher(&self) -> &Flusher {
+        &self.flusher
+    }
+
+    pub(crate) fn tail(&self) -> Ref<'_, Tail> {
+        self.tail.borrow()
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
+    /// A shard of this core, to be asked something.
+    pub(crate) fn shard(&self, id: ShardId) -> Result<Rc<Shard>, ShardError> {
+        if self.closing.get() {
+            return Err(ShardError::ShuttingDown);
+        }
+        self.shards
+            .borrow()
+            .get(&id)
+            .cloned()
+            .ok_or(ShardError::Unknown)
+    }
+
+    /// Does what a peer asks. Never waits: what takes time goes on as a task of its own.
+    pub(crate) fn execute(self: &Rc<Self>, port: &Rc<Port>, request: Request) {
+        let peer = |slot| PeerSlot::new(Rc::clone(port), slot);
+        match request {
+            Request::Append { slot, appends } => self.append(appends, Caller::Peer(peer(slot))),
+            Request::Fetch { slot, read } => self.fetch(read, Requester::Peer(peer(slot))),
+            Request::Offsets { slot, queries } => {
+                self.offsets(queries, Requester::Peer(peer(slot)));
+            }
+            Request::Watch { watch, known } => {
+                self.watch(
+                    WatchKey {
+                        core: port.peer(),
+                        watch,
+                    },
+                    known,
+                );
+            }
+            Request::Unwatch { watch } => self.unwatch(WatchKey {
+                core: port.peer(),
+                watch,
+            }),
+            Request::State { shard, state } => self.table.put(shard, state),
+            Request::Goodbye => unreachable!("the port keeps goodbyes to itself"),
+        }
+    }
+
+    /// Places batches in the order given; each is committed when its shard's policy says so.
+    pub(crate) fn append(self: &Rc<Self>, appends: Vec<Append>, caller: Caller) {
+        let call = Rc::new(AppendCall::new(caller, appends.len()));
+        let writer = self.writer();
+        for (place, Append { shard, batch }) in appends.into_iter().enumerate() {
+            let caller = Unplaced::new(Rc::clone(&call), place);
+            match self.shard(shard) {
+                Ok(shard) => {
+                    let effects = shard.append(Entry { batch, caller }, &writer);
+                    self.apply(&shard, effects);
+                }
+                Err(error) => caller.refuse(error),
+            }
+        }
+        call.hand_over();
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        Writer {
+            tail: &self.tail,
+            metrics: &self.metrics,
+            now: self.clock.wall(),
+        }
+    }
+
+    /// Lets the core feel what happened to a shard.
+    pub(crate) fn apply(self: &Rc<Self>, shard: &Rc<Shard>, effects: Effects) {
+        if effects.dirty {
+            self.flusher.add(shard);
+        }
+        if effects.failed {
+            self.metrics.failed_shards.increment();
+            self.tail.borrow_mut().forget(shard.id());
+            self.announce(shard);
+        }
+        if effects.moved && self.watches.borrow_mut().moved(shard.id()) {
+            self.fire_watches();
+        }
+        if effects.room && !shard.unparking.replace(true) {
+            self.tasks
+                .spawn(place_parked(Rc::clone(self), Rc::clone(shard)));
+        }
+    }
+
+    /// Tells every core what state a shard is in.
+    fn announce(&self, shard: &Shard) {
+        let (id, state) = (shard.id(), shard.state());
+        match state {
+            ShardState::Opening => {}
+            ShardState::Open(generation) => tracing::info!(shard = %id, %generation, "open"),
+            ShardState::Failed => {
+                let reason = shard.marks(None).err().map(|error| error.to_string());
+                tracing::error!(shard = %id, reason, "failed: it serves nothing any more");
+            }
+        }
+        self.table.put(id, state);
+        for port in &*self.ports {
+            port.tell(Request::State { shard: id, state });
+        }
+    }
+
+    /// Reads; the answer goes to `requester` at once, or when the device has given it.
+    pub(crate) fn fetch(self: &Rc<Self>, request: ReadRequest, requester: Requester<Parts>) {
+        let mut reading = Reading::new(request);
+        let Some(mut cold) = reading.advance(self) else {
+            requester.answer(reading.into_parts());
+            return;
+        };
+        requester.queued();
+        let owner = Rc::clone(self);
+        self.tasks.spawn(async move {
+            loop {
+                owner.cold_reads.acquire().await;
+                reading.finish(&owner, cold).await;
+                owner.cold_reads.release();
+                match reading.advance(&owner) {
+                    Some(next) => cold = next,
+                    None => break,
+                }
+            }
+            requester.answer(reading.into_parts());
+        });
+    }
+
+    /// Finds offsets; the answer goes to `requester` at once, or when logs have been searched.
+    pub(crate) fn offsets(
+        self: &Rc<Self>,
+        queries: Vec<OffsetQuery>,
+        requester: Requester<Offsets>,
+    ) {
+        if queries.iter().all(|query| wanted(query.spec).is_none()) {
+            requester.answer(queries.iter().map(|query| self.mark(*query)).collect());
+            return;
+        }
+        requester.queued();
+        let owner = Rc::clone(self);
+        self.tasks.spawn(async move {
+            let mut found = Vec::with_capacity(queries.len());
+            for query in queries {
+                found.push(owner.find(query).await);
+            }
+            requester.answer(found);
+        });
+    }
+
+    /// The offset that the marks alone tell.
+    fn mark(&self, query: OffsetQuery) -> Result<OffsetAnswer, ShardError> {
+        let marks = self.shard(query.shard)?.marks(query.generation)?;
+        let offset: Option<Offset> = match query.spec {
+            OffsetSpec::Earliest => Some(marks.log_start),
+            OffsetSpec::Latest => Some(marks.visible_end),
+            OffsetSpec::MaxTimestamp | OffsetSpec::AtOrAfter(_) => None,
+        };
+        Ok(OffsetAnswer {
+            found: offset.map(|offset| (offset, None)),
+            generation: marks.generation,
+        })
+    }
+
+    async fn find(&self, query: OffsetQuery) -> Result<OffsetAnswer, ShardError> {
+        let Some(wanted) = wanted(query.spec) else {
+            return self.mark(query);
+        };
+        let shard = self.shard(query.shard)?;
+        let marks = shard.marks(query.generation)?;
+        let search = shard.search(wanted, marks.visible_end)?;
+        self.cold_reads.acquire().await;
+        let result = search.run().await;
+        self.cold_reads.release();
+        // The shard may have failed, closed or changed its leader meanwhile.
+        self.shard(query.shard)?.marks(Some(marks.generation))?;
+        let found = result.map_err(|error| {
+            self.metrics.read_failures.increment();
+            tracing::error!(shard = %query.shard, %error, "a search of a log failed");
+            ShardError::Storage(error.to_string())
+        })?;
+        Ok(match found {
+            Some((offset, timestamp, generation)) => OffsetAnswer {
+                found: Some((offset, Some(timestamp))),
+                generation,
+            },
+            None => OffsetAnswer {
+                found: None,
+                generation: marks.generation,
+            },
+        })
+    }
+
+    /// Tells the requester once when a shard differs from what it knows; at once, if one does now.
+    pub(crate) fn watch(self: &Rc<Self>, key: WatchKey, known: Vec<(ShardId, Offset)>) {
+        let differs = known.iter().any(|(shard, visible_end)| {
+            let marks = self.shard(*shard).and_then(|shard| shard.marks(None));
+            !marks.is_ok_and(|marks| marks.visible_end == *visible_end)
+        });
+        if differs {
+            self.wake(&[key]);
+        } else {
+            let shards = known.into_iter().map(|(shard, _)| shard).collect();
+            self.watches.borrow_mut().add(key, shards);
+        }
+    }
+
+    pub(crate) fn unwatch(&self, key: WatchKey) {
+        self.watches.borrow_mut().remove(key);
+    }
+
+    /// Tells the watches whose shards moved: a slice now, the rest in turns with other tasks.
+    fn fire_watches(self: &Rc<Self>) {
+        if self.firing.get() {
+            return;
+        }
+        self.fire_slice();
+        if self.watches.borrow().is_firing() {
+            self.firing.set(true);
+            let owner = Rc::clone(self);
+            self.tasks.spawn(async move {
+                while owner.watches.borrow().is_firing() {
+                    step_aside().await;
+                    owner.fire_slice();
+                }
+                owner.firing.set(false);
+            });
+        }
+    }
+
+    fn fire_slice(&self) {
+        let fired = self.watches.borrow_mut().fire(WATCHES_FIRED_AT_ONCE_MAX);
+        self.wake(&fired);
+    }
+
+    fn wake(&self, keys: &[WatchKey]) {
+        for key in keys.iter().filter(|key| key.core == self.core) {
+            self.sleepers.wake(key.watch);
+        }
+        for port in &*self.ports {
+            let theirs = keys.iter().filter(|key| key.core == port.peer());
+            let watches: Vec<u64> = theirs.map(|key| key.watch).collect();
+            if !watches.is_empty() {
+                port.reply(Reply::Wake(watches));
+            }
+        }
+    }
+
+    /// Opens those of `specs` that this core owns, a few at a time; the others are expected to be
+    /// opened by their owners. Returns at once.
+    pub(crate) fn open(self: &Rc<Self>, specs: Vec<ShardSpec>, cores: u16) {
+        let mut own = Vec::new();
+        for spec in specs {
+            self.table.expect(spec.id);
+            if felix_core::placement::owner(spec.id, cores) == self.core {
+                let shard = Rc::new(Shard::opening(spec, self.config.log.segment_bytes_max));
+                let earlier = self
+                    .shards
+                    .borrow_mut()
+                    .insert(shard.id(), Rc::clone(&shard));
+                assert!(earlier.is_none(), "a shard is opened once");
+                own.push(shard);
+            }
+        }
+        self.opening.set(self.opening.get() + own.len());
+        let owner = Rc::clone(self);
+        self.tasks.spawn(async move {
+            stream::iter(own)
+                .map(|shard| owner.open_shard(shard))
+                .buffer_unordered(SHARDS_OPENING_MAX)
+                .for_each(|()| async {})
+                .await;
+        });
+    }
+
+    async fn open_shard(self: &Rc<Self>, shard: Rc<Shard>) {
+        if !self.closing.get() {
+            let spec = shard.spec();
+            let opening = Opening {
+                reason: OpenReason::Restart,
+                generation_floor: spec.generation_floor,
+                now: self.clock.wall(),
+            };
+            match Box::pin(Log::open(&spec.directory, self.config.log, opening)).await {
+                Ok((log, recovery)) => {
+                    self.metrics.recovery_cut_bytes.add(recovery.cut_bytes);
+                    let rebuilt = u64::from(recovery.rebuilt_indexes);
+                    self.metrics.recovery_rebuilt_indexes.add(rebuilt);
+                    tracing::debug!(shard = %shard.id(), ?recovery, "recovered");
+                    shard.opened(log);
+                    self.announce(&shard);
+                }
+                Err(error) => {
+                    let effects = shard.fail(error.to_string());
+                    self.apply(&shard, effects);
+                }
+            }
+        }
+        self.opening.set(self.opening.get() - 1);
+        self.opened.notify();
+    }
+
+    /// Resolves when every shard of this core is open or has failed to open.
+    pub(crate) async fn opened(&self) {
+        self.opened.until(|| self.opening.get() == 0).await;
+    }
+
+    /// Takes nothing more: what is not placed is refused, whoever watches is told.
+    pub(crate) fn begin_close(self: &Rc<Self>) {
+        self.closing.set(true);
+        for shard in self.all() {
+            shard.refuse_parked();
+        }
+        self.sleepers.wake_all();
+        let watched = self.watches.borrow().shards();
+        for shard in watched {
+            self.watches.borrow_mut().moved(shard);
+        }
+        self.fire_watches();
+        self.flusher.stop();
+    }
+
+    /// Closes the logs, once the flusher has ended.
+    pub(crate) async fn close_logs(&self) -> Vec<(ShardId, LogError)> {
+        self.opened().await;
+        self.tasks.ended().await;
+        let logs = self
+            .all()
+            .into_iter()
+            .filter_map(|shard| Some((shard.id(), shard.close()?)));
+        stream::iter(logs)
+            .map(|(id, log)| async move { Box::pin(log.close()).await.err().map(|e| (id, e)) })
+            .buffer_unordered(SHARD_FLUSHES_IN_FLIGHT_MAX)
+            .filter_map(|failed| async { failed })
+            .collect()
+            .await
+    }
+
+    fn all(&self) -> Vec<Rc<Shard>> {
+        self.shards.borrow().values().cloned().collect()
+    }
+}
+
+/// What has to be searched for; `None` where the marks tell.
+fn wanted(spec: OffsetSpec) -> Option<Wanted> {
+    match spec {
+        OffsetSpec::Earliest | OffsetSpec::Latest => None,
+        OffsetSpec::MaxTimestamp => Some(Wanted::Greatest),
+        OffsetSpec::AtOrAfter(timestamp) => Some(Wanted::AtOrAfter(timestamp)),
+    }
+}
+
+/// Places what waited for room, in order, in turns with other tasks.
+async fn place_parked(owner: Rc<Owner>, shard: Rc<Shard>) {
+    loop {
+        let mut placed = 0;
+        while placed < PARKED_BYTES_PLACED_AT_ONCE_MAX {
+            let (bytes, effects) = shard.unpark(&owner.writer());
+            owner.apply(&shard, effects);
+            if bytes == 0 {
+                // No await lies between this look and the mark, so no room goes unnoticed.
+                shard.unparking.set(false);
+                return;
+            }
+            placed += bytes;
+        }
+        step_aside().await;
+    }
+}
+
+impl Metrics for Owner {
+    fn collect(&self, take: &mut dyn FnMut(Sample)) {
+        self.metrics.collect(take);
+        let shards = self.all();
+        let count = |holds: fn(ShardState) -> bool| {
+            shards.iter().filter(|shard| holds(shard.state())).count()
+        };
+        let parked: usize = shards.iter().map(|shard| shard.parked()).sum();
+        let unsynced: u64 = shards.iter().map(|shard| shard.dirty_bytes()).sum();
+        let gauges = [
+            (
+                "felix_shard_open",
+                "Shards that are served.",
+                count(|state| matches!(state, ShardState::Open(_))),
+            ),
+            (
+                "felix_shard_failed",
+                "Shards that failed and serve nothing.",
+                count(|state| state == ShardState::Failed),
+            ),
+            (
+                "felix_shard_parked_appends",
+                "Appends that wait for room at their shard.",
+                parked,
+            ),
+            (
+                "felix_shard_watches",
+                "Waiting fetches that watch shards of a core.",
+                self.watches.borrow().len(),
+            ),
+            (
+                "felix_shard_waiting_fetches",
+                "Fetches of a core's connections that wait for a commit.",
+                self.sleepers.len(),
+            ),
+            (
+                "felix_shard_tail_bytes",
+                "Bytes of recent batches in memory.",
+                self.tail().bytes(),
+            ),
+            (
+                "felix_storage_unsynced_bytes",
+                "Bytes written and not yet on the device.",
+                usize::try_from(unsynced).unwrap_or(usize::MAX),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            take(gauge_sample(
+                name,
+                help,
+                i64::try_from(value).unwrap_or(i64::MAX),
+            ));
+        }
+    }
+}
+
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owner")
+            .field("core", &self.core)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,193 @@
+//! One read message at its owner core: parts filled in the order asked from one budget of bytes.
+//! From memory, else from the page cache, else from the device without holding the core.
+
+use crate::log::Read;
+use crate::message::{Part, Parts, ReadRequest};
+use crate::owner::Owner;
+use crate::pieces::take_whole;
+use crate::shard::{Marks, Shard};
+use bytes::Bytes;
+use felix_core::shards::{FetchPart, Fetched};
+use felix_core::{Offset, ShardError};
+use std::rc::Rc;
+use std::vec;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    parts: vec::IntoIter<FetchPart>,
+    bytes_left: usize,
+    /// No batch has been found yet: the first one is taken whatever its size.
+    first_whole: bool,
+    done: Parts,
+}
+
+/// A part that needs the device.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    shard: Rc<Shard>,
+    marks: Marks,
+    limit: usize,
+    read: Read,
+}
+
+impl Reading {
+    pub(crate) fn new(request: ReadRequest) -> Self {
+        let done = Vec::with_capacity(request.parts.len());
+        Self {
+            parts: request.parts.into_iter(),
+            bytes_left: request.bytes_max,
+            first_whole: true,
+            done,
+        }
+    }
+
+    /// Reads on without waiting. `Some`: the next part needs the device.
+    pub(crate) fn advance(&mut self, owner: &Owner) -> Option<Cold> {
+        while let Some(part) = self.parts.next() {
+            match self.read_now(owner, part) {
+                Ok(Now::Read(part)) => self.done.push(Ok(part)),
+                Ok(Now::Cold(cold)) => return Some(cold),
+                Err(error) => self.done.push(Err(error)),
+            }
+        }
+        None
+    }
+
+    /// Waits for the device, and takes what it gave.
+    pub(crate) async fn finish(&mut self, owner: &Owner, cold: Cold) {
+        let Cold {
+            shard,
+            marks,
+            limit,
+            read,
+        } = cold;
+        let result = read.run().await;
+        // The shard may have failed, closed or changed its leader meanwhile.
+        let part = shard.marks(Some(marks.generation)).and_then(|_| {
+            let pieces = result.map_err(|error| read_failed(owner, &error.to_string()))?;
+            self.take(owner, marks, pieces, limit)
+        });
+        self.done.push(part);
+    }
+
+    /// One result per part, in the order asked.
+    pub(crate) fn into_parts(self) -> Parts {
+        debug_assert!(self.parts.len() == 0);
+        self.done
+    }
+
+    fn read_now(&mut self, owner: &Owner, part: FetchPart) -> Result<Now, ShardError> {
+        let shard = owner.shard(part.shard)?;
+        let marks = shard.marks(part.generation)?;
+        if part.offset < marks.log_start || part.offset > marks.log_end {
+            return Err(ShardError::OffsetOutOfRange {
+                log_start: marks.log_start,
+                visible_end: marks.visible_end,
+            });
+        }
+        if part.offset >= marks.visible_end {
+            return Ok(Now::Read(answer(marks, Vec::new(), false)));
+        }
+        let limit = part.bytes_max.min(self.bytes_left);
+        if limit == 0 && !self.first_whole {
+            return Ok(Now::Read(answer(marks, Vec::new(), true)));
+        }
+        let below = marks.visible_end;
+        if let Some(found) =
+            owner
+                .tail()
+                .read(part.shard, part.offset, below, limit, self.first_whole)
+        {
+            owner.metrics().tail_reads.increment();
+            let bytes = found.pieces.iter().map(Bytes::len).sum();
+            return Ok(Now::Read(self.spend(
+                owner,
+                marks,
+                found.pieces,
+                bytes,
+                found.end,
+            )));
+        }
+        let read = shard.read(part.offset, below, limit)?;
+        match read.try_now() {
+            Some(result) => {
+                owner.metrics().immediate_reads.increment();
+                let pieces = result.map_err(|error| read_failed(owner, &error.to_string()))?;
+                Ok(Now::Read(self.take(owner, marks, pieces, limit)?))
+            }
+            None => {
+                owner.metrics().cold_reads.increment();
+                Ok(Now::Cold(Cold {
+                    shard,
+                    marks,
+                    limit,
+                    read,
+                }))
+            }
+        }
+    }
+
+    /// The log gives at least one batch, which a later part may have no room for.
+    fn take(
+        &mut self,
+        owner: &Owner,
+        marks: Marks,
+        pieces: Vec<Bytes>,
+        limit: usize,
+    ) -> Result<Part, ShardError> {
+        let taken = take_whole(pieces, limit, self.first_whole).map_err(|torn| {
+            read_failed(
+                owner,
+                &format!("no whole batch {} bytes into a read", torn.position),
+            )
+        })?;
+        Ok(self.spend(owner, marks, taken.pieces, taken.bytes, taken.end))
+    }
+
+    fn spend(
+        &mut self,
+        owner: &Owner,
+        marks: Marks,
+        pieces: Vec<Bytes>,
+        bytes: usize,
+        end: Option<Offset>,
+    ) -> Part {
+        assert!(end.is_none_or(|end| end <= marks.visible_end));
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.first_whole &= bytes == 0;
+        owner
+            .metrics()
+            .read_bytes
+            .add(u64::try_from(bytes).expect("a size fits 64 bits"));
+        let cut = end.is_none_or(|end| end < marks.visible_end);
+        answer(marks, pieces, cut)
+    }
+}
+
+enum Now {
+    Read(Part),
+    Cold(Cold),
+}
+
+fn answer(marks: Marks, batches: Vec<Bytes>, cut: bool) -> Part {
+    let Marks {
+        visible_end,
+        log_start,
+        ..
+    } = marks;
+    Part {
+        fetched: Fetched {
+            batches,
+            visible_end,
+            log_start,
+        },
+        cut,
+    }
+}
+
+fn read_failed(owner: &Owner, reason: &str) -> ShardError {
+    owner.metrics().read_failures.increment();
+    tracing::error!(reason, "a read of a log failed");
+    ShardError::Storage(reason.to_owned())
+}

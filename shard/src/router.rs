@@ -1,0 +1,411 @@
+//! All shards of the broker, seen from one core: a call where the core owns the shard, one message
+//! and one reply where another does. Nothing is ever passed on from there.
+
+use crate::call::Caller;
+use crate::event::{Answer, promise};
+use crate::groups::{Gathered, Group, by_owner};
+use crate::message::{Appends, Offsets, Part, Parts, ReadRequest, Request};
+use crate::owner::Owner;
+use crate::pieces::take_whole;
+use crate::port::Port;
+use crate::requester::Requester;
+use crate::watches::{Sleeper, WatchKey};
+use felix_core::limits::FETCH_BYTES_MAX;
+use felix_core::shards::{
+    Acks, Append, Appended, Fetch, FetchPart, Fetched, OffsetAnswer, OffsetQuery, PollEnd,
+    ShardState,
+};
+use felix_core::{CpuId, Offset, ShardError, ShardId, Shards};
+use futures_util::future::join_all;
+use futures_util::{FutureExt, select_biased};
+use std::cell::RefCell;
+use std::pin::pin;
+use std::rc::Rc;
+
+/// One core's way to all shards. Lives on its core; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Router(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    owner: Rc<Owner>,
+    ports: Rc<[Rc<Port>]>,
+    cores: u16,
+}
+
+impl Router {
+    pub(crate) fn new(owner: Rc<Owner>, ports: Rc<[Rc<Port>]>, cores: u16) -> Self {
+        Self(Rc::new(Inner {
+            owner,
+            ports,
+            cores,
+        }))
+    }
+
+    /// The lanes to a peer; `None` for the own core.
+    fn port(&self, core: CpuId) -> Option<&Rc<Port>> {
+        let port = self.0.ports.iter().find(|port| port.peer() == core);
+        assert!(
+            port.is_some() || core == self.0.owner.core(),
+            "every peer has a port"
+        );
+        port
+    }
+
+    /// A credit for one message to a peer. Only the caller waits.
+    async fn credit(&self, port: &Port) {
+        let metrics = self.0.owner.metrics();
+        metrics.hops.increment();
+        if !port.try_credit() {
+            metrics.credit_waits.increment();
+            port.credit().await;
+        }
+    }
+
+    async fn hand_over(&self, group: Group<Append>) -> Handed {
+        let Group {
+            owner,
+            places,
+            items,
+        } = group;
+        let (admitted, results) = match self.port(owner) {
+            None => {
+                let (admitted, admission) = promise();
+                let (results, answer) = promise();
+                let caller = Caller::Own {
+                    admitted: RefCell::new(Some(admitted)),
+                    results: RefCell::new(Some(results)),
+                };
+                self.0.owner.append(items, caller);
+                (admission, answer)
+            }
+            Some(port) => {
+                self.credit(port).await;
+                port.append(items)
+            }
+        };
+        Handed {
+            places,
+            admitted,
+            results,
+        }
+    }
+
+    async fn read_group(&self, group: Group<FetchPart>, bytes_max: usize) -> (Vec<usize>, Parts) {
+        let Group {
+            owner,
+            places,
+            items,
+        } = group;
+        let read = ReadRequest {
+            parts: items,
+            bytes_max,
+        };
+        let answer = match self.port(owner) {
+            None => {
+                let (parts, answer) = promise();
+                self.0.owner.fetch(read, Requester::Own(parts));
+                answer
+            }
+            Some(port) => {
+                self.credit(port).await;
+                port.fetch(read)
+            }
+        };
+        let parts = answer.await.unwrap_or_else(|| refused(places.len()));
+        (places, parts)
+    }
+
+    /// Reads what is there now.
+    async fn read(&self, parts: &[FetchPart], bytes_max: usize) -> Parts {
+        let count = parts.len();
+        let groups = by_owner(parts.to_vec(), self.0.cores, |part| part.shard);
+        if groups.len() == 1 {
+            // One owner spends the whole budget, in the order asked: nothing is left to trim.
+            let group = groups.into_iter().next().expect("there is one");
+            return self.read_group(group, bytes_max).await.1;
+        }
+        let reads = groups.into_iter().map(|group| {
+            let share = share(bytes_max, group.items.len(), count);
+            self.read_group(group, share)
+        });
+        let mut gathered = Gathered::new(count);
+        for (places, parts) in join_all(reads).await {
+            gathered.put(&places, parts);
+        }
+        trim(gathered.into_answers(), bytes_max)
+    }
+
+    async fn find_group(&self, group: Group<OffsetQuery>) -> (Vec<usize>, Offsets) {
+        let Group {
+            owner,
+            places,
+            items,
+        } = group;
+        let answer = match self.port(owner) {
+            None => {
+                let (offsets, answer) = promise();
+                self.0.owner.offsets(items, Requester::Own(offsets));
+                answer
+            }
+            Some(port) => {
+                self.credit(port).await;
+                port.offsets(items)
+            }
+        };
+        let offsets = answer.await.unwrap_or_else(|| refused(places.len()));
+        (places, offsets)
+    }
+
+    async fn poll(&self, fetch: Fetch, end: impl PollEnd) -> Parts {
+        let bytes_max = fetch.bytes_max.min(FETCH_BYTES_MAX);
+        let bytes_min = fetch.bytes_min.min(bytes_max);
+        let owner = &self.0.owner;
+        let mut parts = self.read(&fetch.parts, bytes_max).await;
+        let wait = fetch.deadline.until(owner.clock().monotonic());
+        if is_enough(&parts, bytes_min) || wait.is_zero() {
+            return parts;
+        }
+        let mut ended = pin!(end.ended().fuse());
+        let mut deadline = pin!(glommio::timer::sleep(wait).fuse());
+        let mut watch = Watch::new(self.clone());
+        loop {
+            if owner.is_closing() {
+                return parts;
+            }
+            watch.start(&fetch.parts, &parts);
+            select_biased! {
+                () = pin!(watch.sleeper.woken().fuse()) => {}
+                () = ended => return parts,
+                () = deadline => return parts,
+            }
+            if owner.is_closing() {
+                return parts;
+            }
+            parts = self.read(&fetch.parts, bytes_max).await;
+            if is_enough(&parts, bytes_min) {
+                return parts;
+            }
+        }
+    }
+}
+
+impl Shards for Router {
+    // On a Leader stream every level of acks waits for the same: the policy of the shard decides.
+    // With acks=0 nobody waits for the outcome, but the listener wants to know of errors.
+    fn append(
+        &self,
+        appends: Vec<Append>,
+        _acks: Acks,
+    ) -> impl Future<
+        Output = impl Future<Output = Vec<Result<Appended, ShardError>>> + use<> + 'static,
+    > + use<>
+    + 'static {
+        let router = self.clone();
+        async move {
+            let count = appends.len();
+            let mut handed = Vec::new();
+            if router.0.owner.is_closing() {
+                return Committed { count, handed };
+            }
+            // All are on their way before any is waited for: owners work at the same time.
+            for group in by_owner(appends, router.0.cores, |append| append.shard) {
+                handed.push(router.hand_over(group).await);
+            }
+            for handed in &mut handed {
+                // `None`: the peer is gone, and the results say so.
+                let _admitted: Option<()> = (&mut handed.admitted).await;
+            }
+            Committed { count, handed }
+        }
+        .map(Committed::results)
+    }
+
+    fn fetch(
+        &self,
+        fetch: Fetch,
+        end: impl PollEnd,
+    ) -> impl Future<Output = Vec<Result<Fetched, ShardError>>> + 'static {
+        let router = self.clone();
+        async move {
+            if fetch.parts.is_empty() {
+                return Vec::new();
+            }
+            if router.0.owner.is_closing() {
+                return refused(fetch.parts.len());
+            }
+            let parts = router.poll(fetch, end).await;
+            parts
+                .into_iter()
+                .map(|part| part.map(|part| part.fetched))
+                .collect()
+        }
+    }
+
+    fn offsets(
+        &self,
+        queries: Vec<OffsetQuery>,
+    ) -> impl Future<Output = Vec<Result<OffsetAnswer, ShardError>>> + 'static {
+        let router = self.clone();
+        async move {
+            let count = queries.len();
+            if router.0.owner.is_closing() {
+                return refused(count);
+            }
+            let groups = by_owner(queries, router.0.cores, |query| query.shard);
+            let mut gathered = Gathered::new(count);
+            let found = join_all(groups.into_iter().map(|group| router.find_group(group))).await;
+            for (places, offsets) in found {
+                gathered.put(&places, offsets);
+            }
+            gathered.into_answers()
+        }
+    }
+
+    fn state(&self, shard: ShardId) -> Option<ShardState> {
+        self.0.owner.table().state(shard)
+    }
+}
+
+/// Appends of one owner, on their way.
+#[derive(Debug)]
+struct Handed {
+    places: Vec<usize>,
+    admitted: Answer<()>,
+    results: Answer<Appends>,
+}
+
+/// Appends that are all in line at their shards.
+#[derive(Debug)]
+struct Committed {
+    count: usize,
+    handed: Vec<Handed>,
+}
+
+impl Committed {
+    /// One result per append, in the order asked, once each is committed.
+    async fn results(self) -> Vec<Result<Appended, ShardError>> {
+        if self.handed.is_empty() {
+            return refused(self.count);
+        }
+        let mut gathered = Gathered::new(self.count);
+        for handed in self.handed {
+            let lost = || refused(handed.places.len());
+            let results = handed.results.await.unwrap_or_else(lost);
+            gathered.put(&handed.places, results);
+        }
+        gathered.into_answers()
+    }
+}
+
+/// A waiting fetch's registrations at the owners. Dropping it takes them back.
+struct Watch {
+    router: Router,
+    number: u64,
+    sleeper: Rc<Sleeper>,
+    owners: Vec<CpuId>,
+}
+
+impl Watch {
+    fn new(router: Router) -> Self {
+        let (number, sleeper) = router.0.owner.sleepers().add();
+        Self {
+            router,
+            number,
+            sleeper,
+            owners: Vec::new(),
+        }
+    }
+
+    /// Registers at every owner what the fetch has seen of its shards.
+    fn start(&mut self, asked: &[FetchPart], seen: &[Result<Part, ShardError>]) {
+        let known: Vec<(ShardId, Offset)> = asked
+            .iter()
+            .zip(seen)
+            .filter_map(|(part, seen)| Some((part.shard, seen.as_ref().ok()?.fetched.visible_end)))
+            .collect();
+        self.owners.clear();
+        for group in by_owner(known, self.router.0.cores, |(shard, _)| *shard) {
+            self.owners.push(group.owner);
+            match self.router.port(group.owner) {
+                None => self.router.0.owner.watch(self.own_key(), group.items),
+                Some(port) => {
+                    port.tell(Request::Watch {
+                        watch: self.number,
+                        known: group.items,
+                    });
+                }
+            }
+        }
+    }
+
+    fn own_key(&self) -> WatchKey {
+        WatchKey {
+            core: self.router.0.owner.core(),
+            watch: self.number,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.router.0.owner.sleepers().remove(self.number);
+        for owner in &self.owners {
+            match self.router.port(*owner) {
+                None => self.router.0.owner.unwatch(self.own_key()),
+                Some(port) => port.tell(Request::Unwatch { watch: self.number }),
+            }
+        }
+    }
+}
+
+/// The answer where an owner takes nothing more.
+fn refused<T>(count: usize) -> Vec<Result<T, ShardError>> {
+    (0..count).map(|_| Err(ShardError::ShuttingDown)).collect()
+}
+
+/// An owner's share of the bytes of a fetch: by its share of the parts. The first batch it finds
+/// is whole whatever the share, so that a small share does not stop a reader.
+fn share(bytes_max: usize, parts: usize, parts_total: usize) -> usize {
+    // FETCH_BYTES_MAX times the parts of any request fits by far.
+    bytes_max.saturating_mul(parts) / parts_total
+}
+
+/// Whether waiting would serve nobody: there is enough, or an error, or a limit left data behind.
+fn is_enough(parts: &[Result<Part, ShardError>], bytes_min: usize) -> bool {
+    let mut bytes = 0;
+    for part in parts {
+        match part {
+            Ok(part) if part.cut => return true,
+            Ok(part) => bytes += part.fetched.bytes(),
+            Err(_) => return true,
+        }
+    }
+    bytes >= bytes_min
+}
+
+/// Every owner may have exceeded its share by its first batch: cuts the whole back to the limit,
+/// from the last part asked.
+fn trim(parts: Parts, bytes_max: usize) -> Parts {
+    let mut bytes_left = bytes_max;
+    let mut first_whole = true;
+    let mut trimmed = Vec::with_capacity(parts.len());
+    for part in parts {
+        trimmed.push(part.and_then(|mut part| {
+            let bytes = part.fetched.bytes();
+            if bytes > bytes_left {
+                let pieces = std::mem::take(&mut part.fetched.batches);
+                let taken = take_whole(pieces, bytes_left, first_whole).map_err(|torn| {
+                    ShardError::Storage(format!("no whole batch {} bytes in", torn.position))
+                })?;
+                part.cut |= taken.bytes < bytes;
+                part.fetched.batches = taken.pieces;
+            }
+            let kept = part.fetched.bytes();
+            bytes_left = bytes_left.saturating_sub(kept);
+            first_whole &= kept == 0;
+            Ok(part)
+        }));
+    }
+    trimmed
+}

@@ -1,0 +1,451 @@
+//! One shard on the core that owns it: whether it is open, its log, what awaits its commit, and
+//! what waits for room.
+//!
+//! Nothing here awaits. What has to happen elsewhere in the core afterwards is returned as
+//! [`Effects`].
+
+use crate::call::{Uncommitted, Unplaced};
+use crate::log::{Flush, Flushed, Log, LogError, Read, Search, Wanted};
+use crate::metrics::CoreMetrics;
+use crate::spec::ShardSpec;
+use crate::tail::Tail;
+use felix_core::limits::SHARD_UNCOMMITTED_BYTES_MAX;
+use felix_core::shards::{Appended, ShardState};
+use felix_core::{
+    Batch, Durability, Generation, Offset, ShardError, ShardId, Timestamp, Timestamps,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    spec: ShardSpec,
+    segment_bytes_max: u64,
+    phase: RefCell<Phase>,
+    /// In a flusher's list. Kept here, so that being in it twice is impossible.
+    pub(crate) dirty: Cell<bool>,
+    /// A task is placing parked appends.
+    pub(crate) unparking: Cell<bool>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Opening,
+    Open(Box<Open>),
+    Failed(String),
+    Closed,
+}
+
+#[derive(Debug)]
+struct Open {
+    log: Log,
+    /// The high watermark.
+    mark: Offset,
+    /// Kept, because every read asks for it.
+    visible_end: Offset,
+    /// Written, not durable, of an on_commit shard; in offset order.
+    waiting: VecDeque<Waiting>,
+    /// Bytes of `waiting`.
+    uncommitted_bytes: usize,
+    /// Appends that wait for room, in the order they came. While there is one, none overtakes it.
+    parked: VecDeque<Entry>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    end: Offset,
+    bytes: usize,
+    appended: Appended,
+    caller: Uncommitted,
+}
+
+/// A batch and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) batch: Batch,
+    pub(crate) caller: Unplaced,
+}
+
+/// What an append needs of its core.
+#[derive(Debug)]
+pub(crate) struct Writer<'core> {
+    pub(crate) tail: &'core RefCell<Tail>,
+    pub(crate) metrics: &'core CoreMetrics,
+    pub(crate) now: Timestamp,
+}
+
+/// What a change to a shard asks of its core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub(crate) struct Effects {
+    /// There is something to flush.
+    pub(crate) dirty: bool,
+    /// The visible end moved: watches fire.
+    pub(crate) moved: bool,
+    /// There are parked appends and room for them.
+    pub(crate) room: bool,
+    /// The shard failed: its state changed.
+    pub(crate) failed: bool,
+}
+
+/// The marks of an open shard at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Marks {
+    pub(crate) generation: Generation,
+    pub(crate) log_start: Offset,
+    pub(crate) log_end: Offset,
+    pub(crate) visible_end: Offset,
+}
+
+impl Shard {
+    /// A shard that is still to be opened.
+    pub(crate) fn opening(spec: ShardSpec, segment_bytes_max: u64) -> Self {
+        Self {
+            spec,
+            segment_bytes_max,
+            phase: RefCell::new(Phase::Opening),
+            dirty: Cell::new(false),
+            unparking: Cell::new(false),
+        }
+    }
+
+    pub(crate) fn id(&self) -> ShardId {
+        self.spec.id
+    }
+
+    pub(crate) fn spec(&self) -> &ShardSpec {
+        &self.spec
+    }
+
+    /// The log is open: everything it holds is durable and was flushed before this.
+    pub(crate) fn opened(&self, log: Log) {
+        let mark = log.end();
+        let visible_end = log.visible_end(mark);
+        let open = Open {
+            log,
+            mark,
+            visible_end,
+            waiting: VecDeque::new(),
+            uncommitted_bytes: 0,
+            parked: VecDeque::new(),
+        };
+        open.check();
+        self.phase.replace(Phase::Open(Box::new(open)));
+    }
+
+    /// What the tables of the cores say of it.
+    pub(crate) fn state(&self) -> ShardState {
+        match &*self.phase.borrow() {
+            Phase::Opening => ShardState::Opening,
+            Phase::Open(open) => ShardState::Open(open.log.generation()),
+            Phase::Failed(_) | Phase::Closed => ShardState::Failed,
+        }
+    }
+
+    /// The marks, if the shard is open and the caller believes in no other leader.
+    pub(crate) fn marks(&self, believed: Option<Generation>) -> Result<Marks, ShardError> {
+        let phase = self.phase.borrow();
+        let open = phase.open()?;
+        let current = open.log.generation();
+        // KIP-320: a client behind must ask for metadata, one ahead must wait for this broker.
+        match believed {
+            Some(believed) if believed < current => {
+                return Err(ShardError::FencedGeneration { current });
+            }
+            Some(believed) if believed > current => {
+                return Err(ShardError::UnknownGeneration { current });
+            }
+            Some(_) | None => {}
+        }
+        Ok(Marks {
+            generation: current,
+            log_start: open.log.start(),
+            log_end: open.log.end(),
+            visible_end: open.visible_end,
+        })
+    }
+
+    /// A read of the log; see [`Log::read`].
+    pub(crate) fn read(
+        &self,
+        from: Offset,
+        below: Offset,
+        bytes_max: usize,
+    ) -> Result<Read, ShardError> {
+        Ok(self.phase.borrow().open()?.log.read(from, below, bytes_max))
+    }
+
+    /// A search of the log; see [`Log::search`].
+    pub(crate) fn search(&self, wanted: Wanted, below: Offset) -> Result<Search, ShardError> {
+        Ok(self.phase.borrow().open()?.log.search(wanted, below))
+    }
+
+    /// Bytes written and not yet durable.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        self.phase
+            .borrow()
+            .open()
+            .map_or(0, |open| open.log.dirty_bytes())
+    }
+
+    /// Appends that wait for room.
+    pub(crate) fn parked(&self) -> usize {
+        self.phase
+            .borrow()
+            .open()
+            .map_or(0, |open| open.parked.len())
+    }
+
+    /// Places a batch, or parks it where the shard has no room.
+    pub(crate) fn append(&self, entry: Entry, writer: &Writer<'_>) -> Effects {
+        let mut phase = self.phase.borrow_mut();
+        let open = match &mut *phase {
+            Phase::Open(open) => open,
+            Phase::Opening | Phase::Failed(_) | Phase::Closed => {
+                let error = phase.refusal().expect("a shard that is not open refuses");
+                entry.caller.refuse(error);
+                return Effects::default();
+            }
+        };
+        let size = u64::try_from(entry.batch.size()).expect("a size fits 64 bits");
+        if size > self.segment_bytes_max {
+            let bytes_max = self.segment_bytes_max;
+            entry.caller.refuse(ShardError::BatchTooLarge { bytes_max });
+            return Effects::default();
+        }
+        if !open.parked.is_empty() || !open.has_room(entry.batch.size()) {
+            writer.metrics.parked_appends.increment();
+            open.parked.push_back(entry);
+            return Effects::default();
+        }
+        let written = self.write(open, entry, writer);
+        self.effects_of(phase, written)
+    }
+
+    /// Places the first parked append if there is room for it; the bytes it took.
+    pub(crate) fn unpark(&self, writer: &Writer<'_>) -> (usize, Effects) {
+        let mut phase = self.phase.borrow_mut();
+        let Phase::Open(open) = &mut *phase else {
+            return (0, Effects::default());
+        };
+        if !open.has_room_for_parked() {
+            return (0, Effects::default());
+        }
+        let entry = open.parked.pop_front().expect("there is room for one");
+        let size = entry.batch.size();
+        let written = self.write(open, entry, writer);
+        (size, self.effects_of(phase, written))
+    }
+
+    fn effects_of(
+        &self,
+        phase: std::cell::RefMut<'_, Phase>,
+        written: Result<Effects, LogError>,
+    ) -> Effects {
+        drop(phase);
+        written.unwrap_or_else(|error| self.fail(error.to_string()))
+    }
+
+    fn write(
+        &self,
+        open: &mut Open,
+        entry: Entry,
+        writer: &Writer<'_>,
+    ) -> Result<Effects, LogError> {
+        let Entry { batch, caller } = entry;
+        let size = batch.size();
+        let records = batch.offsets();
+        let placed = match open.log.append(batch, self.spec.timestamps, writer.now) {
+            Ok(placed) => placed,
+            Err(error) => {
+                caller.refuse(ShardError::Storage(error.to_string()));
+                return Err(error);
+            }
+        };
+        assert!(placed.next_offset() == open.log.end());
+        writer.metrics.appended(records, size);
+        let appended = Appended {
+            base_offset: placed.base_offset(),
+            append_time: match self.spec.timestamps {
+                Timestamps::Append => Some(placed.max_timestamp()),
+                Timestamps::Create => None,
+            },
+            log_start: open.log.start(),
+        };
+        let end = placed.next_offset();
+        writer.tail.borrow_mut().push(self.spec.id, placed);
+        let caller = caller.placed();
+        match self.spec.durability {
+            Durability::OnCommit => {
+                open.uncommitted_bytes += size;
+                open.waiting.push_back(Waiting {
+                    end,
+                    bytes: size,
+                    appended,
+                    caller,
+                });
+                Ok(Effects {
+                    dirty: true,
+                    ..Effects::default()
+                })
+            }
+            durability @ (Durability::Periodic | Durability::None) => {
+                let moved = open.advance(end);
+                caller.settle(Ok(appended));
+                let dirty = durability == Durability::Periodic;
+                Ok(Effects {
+                    dirty,
+                    moved,
+                    ..Effects::default()
+                })
+            }
+        }
+    }
+
+    /// What would make everything written so far durable.
+    pub(crate) fn flush(&self) -> Option<Flush> {
+        self.phase.borrow().open().ok()?.log.flush()
+    }
+
+    /// Takes a finished flush back, if there was one to run, and commits what is durable. Returns
+    /// how many appends that committed, too.
+    pub(crate) fn flushed(&self, result: Option<Result<Flushed, LogError>>) -> (u64, Effects) {
+        let mut phase = self.phase.borrow_mut();
+        let Phase::Open(open) = &mut *phase else {
+            return (0, Effects::default());
+        };
+        if let Some(result) = result
+            && let Err(error) = open.log.flushed(result)
+        {
+            drop(phase);
+            return (0, self.fail(error.to_string()));
+        }
+        if self.spec.durability != Durability::OnCommit {
+            return (0, Effects::default());
+        }
+        let moved = open.advance(open.log.durable_end());
+        let mut committed = 0;
+        while open
+            .waiting
+            .front()
+            .is_some_and(|waiting| waiting.end <= open.mark)
+        {
+            let waiting = open.waiting.pop_front().expect("there is a front");
+            open.uncommitted_bytes -= waiting.bytes;
+            waiting.caller.settle(Ok(waiting.appended));
+            committed += 1;
+        }
+        let room = open.has_room_for_parked();
+        (
+            committed,
+            Effects {
+                moved,
+                room,
+                ..Effects::default()
+            },
+        )
+    }
+
+    /// The log cannot be trusted any more: nobody gets anything from it but the reason.
+    pub(crate) fn fail(&self, reason: String) -> Effects {
+        let phase = self.phase.replace(Phase::Failed(reason.clone()));
+        match phase {
+            Phase::Opening => {}
+            Phase::Open(open) => {
+                let open = *open;
+                for waiting in open.waiting {
+                    waiting
+                        .caller
+                        .settle(Err(ShardError::Storage(reason.clone())));
+                }
+                for entry in open.parked {
+                    entry.caller.refuse(ShardError::Storage(reason.clone()));
+                }
+            }
+            // The first reason is the one that explains.
+            earlier @ (Phase::Failed(_) | Phase::Closed) => {
+                self.phase.replace(earlier);
+                return Effects::default();
+            }
+        }
+        Effects {
+            failed: true,
+            moved: true,
+            ..Effects::default()
+        }
+    }
+
+    /// The broker is shutting down: what is not placed will not be.
+    pub(crate) fn refuse_parked(&self) {
+        let parked = match &mut *self.phase.borrow_mut() {
+            Phase::Open(open) => std::mem::take(&mut open.parked),
+            Phase::Opening | Phase::Failed(_) | Phase::Closed => VecDeque::new(),
+        };
+        for entry in parked {
+            entry.caller.refuse(ShardError::ShuttingDown);
+        }
+    }
+
+    /// Gives up the log, to be closed. Nothing awaits its commit: the flusher has ended.
+    pub(crate) fn close(&self) -> Option<Log> {
+        let mut phase = self.phase.borrow_mut();
+        match std::mem::replace(&mut *phase, Phase::Closed) {
+            Phase::Open(open) => {
+                let open = *open;
+                assert!(open.waiting.is_empty());
+                assert!(open.parked.is_empty());
+                Some(open.log)
+            }
+            failed @ Phase::Failed(_) => {
+                *phase = failed;
+                None
+            }
+            Phase::Opening | Phase::Closed => None,
+        }
+    }
+}
+
+impl Phase {
+    fn open(&self) -> Result<&Open, ShardError> {
+        match self {
+            Self::Open(open) => Ok(open),
+            Self::Opening => Err(ShardError::Opening),
+            Self::Failed(reason) => Err(ShardError::Storage(reason.clone())),
+            Self::Closed => Err(ShardError::ShuttingDown),
+        }
+    }
+
+    fn refusal(&self) -> Option<ShardError> {
+        self.open().err()
+    }
+}
+
+impl Open {
+    /// Whether `bytes` more may await their commit. One batch always may, however large.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.uncommitted_bytes == 0 || self.uncommitted_bytes + bytes <= SHARD_UNCOMMITTED_BYTES_MAX
+    }
+
+    fn has_room_for_parked(&self) -> bool {
+        self.parked
+            .front()
+            .is_some_and(|entry| self.has_room(entry.batch.size()))
+    }
+
+    /// Moves the high watermark. Whether readers see more.
+    fn advance(&mut self, mark: Offset) -> bool {
+        self.mark = mark;
+        let before = self.visible_end;
+        self.visible_end = self.log.visible_end(mark);
+        self.check();
+        assert!(before <= self.visible_end);
+        before < self.visible_end
+    }
+
+    fn check(&self) {
+        assert!(self.log.start() <= self.visible_end);
+        assert!(self.visible_end <= self.mark);
+        assert!(self.mark <= self.log.end());
+    }
+}

@@ -1,0 +1,92 @@
+//! What an owner is told about a shard it is to open.
+
+use felix_core::{Durability, Generation, ShardId, Stream, Timestamps};
+use std::path::{Path, PathBuf};
+
+/// A shard to be opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShardSpec {
+    /// Which.
+    pub id: ShardId,
+    /// Where its log is.
+    pub directory: PathBuf,
+    /// When its appends are acknowledged and flushed.
+    pub durability: Durability,
+    /// Whose clock its records carry.
+    pub timestamps: Timestamps,
+    /// Its generation is above this.
+    pub generation_floor: Generation,
+}
+
+impl ShardSpec {
+    /// The shards of `stream`, with their logs under `root`.
+    pub fn of_stream<'a>(root: &'a Path, stream: &'a Stream) -> impl Iterator<Item = Self> + 'a {
+        stream.shard_ids().map(move |id| Self {
+            id,
+            directory: directory(root, stream, id.index),
+            durability: stream.durability,
+            timestamps: stream.timestamps,
+            generation_floor: stream.generation_floor,
+        })
+    }
+}
+
+/// `<root>/streams/<tenant>/<stream id>/<namespace>.<stream>-<shard>`.
+///
+/// The last part is what Kafka calls the same partition's directory, so that it reads at a glance
+/// and a Kafka log directory can be put in its place. Tenants may have topics of one name, hence
+/// the tenant; a stream made anew under an old name must not find the old one's log, hence the
+/// stream id. The id is a level of its own because a topic name may take all but six of the 255
+/// bytes that a file name has.
+#[must_use]
+pub fn directory(root: &Path, stream: &Stream, index: u32) -> PathBuf {
+    root.join("streams")
+        .join(&stream.tenant)
+        .join(stream.id.to_string())
+        .join(format!("{}-{index}", stream.topic()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use felix_core::StreamId;
+    use felix_core::limits::{SHARDS_PER_STREAM_MAX, TOPIC_NAME_BYTES_MAX};
+
+    fn stream(tenant: &str, id: u128, name: &str) -> Stream {
+        Stream {
+            id: StreamId(id),
+            tenant: tenant.into(),
+            namespace: "default".into(),
+            name: name.into(),
+            shards: 2,
+            durability: Durability::Periodic,
+            timestamps: Timestamps::Append,
+            generation_floor: Generation::new(0),
+        }
+    }
+
+    #[test]
+    fn a_directory_names_the_shard_and_is_its_own() {
+        let clicks = stream("dev", 10, "clicks");
+        let specs: Vec<_> = ShardSpec::of_stream(Path::new("/data"), &clicks).collect();
+        assert_eq!(
+            specs[1].directory,
+            Path::new("/data/streams/dev/0000000000000000000000000000000a/default.clicks-1")
+        );
+        let others = [stream("prod", 10, "clicks"), stream("dev", 11, "clicks")];
+        for other in others {
+            assert_ne!(directory(Path::new("/data"), &other, 1), specs[1].directory);
+        }
+    }
+
+    #[test]
+    fn the_longest_name_is_a_legal_file_name() {
+        let name = "x".repeat(TOPIC_NAME_BYTES_MAX - "default.".len());
+        let path = directory(
+            Path::new("/"),
+            &stream("dev", 1, &name),
+            SHARDS_PER_STREAM_MAX - 1,
+        );
+        assert!(path.file_name().unwrap().len() <= 255);
+    }
+}

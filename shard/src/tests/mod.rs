@@ -1,0 +1,358 @@
+//! Whole meshes on real threads and real logs in temporary directories.
+
+mod appends;
+mod fetches;
+mod lanes;
+mod shutdown;
+
+use crate::event::Event;
+use crate::lane::{Doorbell, Incoming, Received, ring};
+use crate::log::LogConfig;
+use crate::{Core, CoreConfig, Router, ShardSpec, mesh};
+use bytes::Bytes;
+use felix_core::batch::BatchBuilder;
+use felix_core::shards::{Acks, Append, Appended, Fetch, FetchPart, Fetched, PollEnd};
+use felix_core::{
+    Batch, Clock, CpuId, Durability, Generation, Monotonic, Offset, PlacedBatch, ShardError,
+    ShardId, Shards, Stream, StreamId, Timestamp, Timestamps, placement,
+};
+use futures_util::FutureExt;
+use glommio::{LocalExecutorBuilder, Placement};
+use std::cell::Cell;
+use std::future::{Future, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Far enough that only a failed test gets there.
+const FOREVER: Duration = Duration::from_secs(60);
+
+/// What a mesh under test looks like.
+#[derive(Clone, Copy)]
+struct Rig {
+    cores: u16,
+    shards: u32,
+    durability: Durability,
+    tail_bytes_max: usize,
+    segment_bytes_max: u64,
+    flush_interval: Duration,
+}
+
+impl Rig {
+    fn new(cores: u16, durability: Durability) -> Self {
+        Self {
+            cores,
+            shards: u32::from(cores),
+            durability,
+            tail_bytes_max: 8 << 20,
+            segment_bytes_max: 256 << 20,
+            flush_interval: Duration::from_millis(5),
+        }
+    }
+
+    fn config(&self) -> CoreConfig {
+        CoreConfig {
+            log: LogConfig {
+                segment_bytes_max: self.segment_bytes_max,
+                index_interval_bytes: 4096,
+            },
+            flush_interval: self.flush_interval,
+            tail_bytes_max: self.tail_bytes_max,
+        }
+    }
+
+    /// A stream whose shard 0 belongs to core 0, shard 1 to core 1, and so on.
+    fn stream(&self) -> Stream {
+        let first = |id: &u128| {
+            let shard = ShardId {
+                stream: StreamId(*id),
+                index: 0,
+            };
+            placement::owner(shard, self.cores) == CpuId(0)
+        };
+        Stream {
+            id: StreamId((1..).find(first).expect("some id hashes to core 0")),
+            tenant: "dev".into(),
+            namespace: "default".into(),
+            name: "clicks".into(),
+            shards: self.shards,
+            durability: self.durability,
+            timestamps: Timestamps::Create,
+            generation_floor: Generation::new(0),
+        }
+    }
+
+    fn specs(&self, root: &Path) -> Vec<ShardSpec> {
+        let specs: Vec<_> = ShardSpec::of_stream(root, &self.stream()).collect();
+        for spec in specs.iter().take(usize::from(self.cores)) {
+            let owner = placement::owner(spec.id, self.cores);
+            assert_eq!(u32::from(owner.0), spec.id.index);
+        }
+        specs
+    }
+}
+
+/// Runs `scenario` on every core of a new mesh, once all shards are settled; closes all cores when
+/// the scenario of core 0 has ended.
+fn run<F, R>(rig: Rig, scenario: F)
+where
+    F: Fn(Rc<Bench>) -> R + Clone + Send + 'static,
+    R: Future<Output = ()>,
+{
+    let root = tempfile::tempdir().unwrap();
+    run_in(&root, rig, scenario);
+}
+
+fn run_in<F, R>(root: &TempDir, rig: Rig, scenario: F)
+where
+    F: Fn(Rc<Bench>) -> R + Clone + Send + 'static,
+    R: Future<Output = ()>,
+{
+    let mut stops_in = Vec::new();
+    let mut stops_out = Vec::new();
+    for _ in 0..rig.cores {
+        let bell = Arc::new(Doorbell::default());
+        let (out, incoming) = ring(1, &bell, &bell);
+        stops_out.push(out);
+        stops_in.push((bell, incoming));
+    }
+    let mut stops_out = Some(stops_out);
+    let mut threads = Vec::new();
+    for (seed, (bell, stop)) in mesh(rig.cores).into_iter().zip(stops_in) {
+        let specs = rig.specs(root.path());
+        let scenario = scenario.clone();
+        // Core 0 holds the stops. Where it panics they are dropped, which stops the others, too.
+        let mut stops = if seed.core() == CpuId(0) {
+            stops_out.take()
+        } else {
+            None
+        };
+        let thread = LocalExecutorBuilder::new(Placement::Unbound)
+            .name("core")
+            .io_memory(64 << 10)
+            .preempt_timer(Duration::from_micros(200))
+            .spawn(move || async move {
+                let core = seed.start(rig.config(), Rc::new(SystemClock));
+                core.open(specs);
+                core.opened().await;
+                core.settled().await;
+                let bench = Rc::new(Bench {
+                    router: core.router(),
+                    core,
+                    rig,
+                });
+                // A core that panicked has to close, too, or the others wait for it for ever.
+                let outcome = AssertUnwindSafe(scenario(Rc::clone(&bench)))
+                    .catch_unwind()
+                    .await;
+                for stop in stops.iter_mut().flatten() {
+                    stop.send(());
+                }
+                stopped(&bell, &stop).await;
+                let bench = Rc::into_inner(bench).expect("the scenario keeps nothing");
+                let unclean = bench.core.close().await;
+                assert!(unclean.is_empty(), "{unclean:?}");
+                drop(stops);
+                if let Err(panic) = outcome {
+                    resume_unwind(panic);
+                }
+            })
+            .unwrap();
+        threads.push(thread);
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+async fn stopped(bell: &Doorbell, stop: &Incoming<()>) {
+    poll_fn(|cx| {
+        bell.register(cx.waker());
+        match stop.receive() {
+            Received::Message(()) | Received::Gone => Poll::Ready(()),
+            Received::Empty => Poll::Pending,
+        }
+    })
+    .await;
+    bell.silence();
+}
+
+/// The system's clocks.
+struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test is the edge that owns the clock"
+    )]
+    fn wall(&self) -> Timestamp {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        Timestamp(i64::try_from(since.as_millis()).unwrap())
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test is the edge that owns the clock"
+    )]
+    fn monotonic(&self) -> Monotonic {
+        thread_local! {
+            static START: std::time::Instant = std::time::Instant::now();
+        }
+        Monotonic(START.with(std::time::Instant::elapsed))
+    }
+}
+
+/// One core of a mesh under test.
+struct Bench {
+    core: Core,
+    router: Router,
+    rig: Rig,
+}
+
+impl Bench {
+    fn is_first(&self) -> bool {
+        self.core.id() == CpuId(0)
+    }
+
+    fn shard(&self, index: u32) -> ShardId {
+        ShardId {
+            stream: self.rig.stream().id,
+            index,
+        }
+    }
+
+    fn now(&self) -> Monotonic {
+        SystemClock.monotonic()
+    }
+
+    /// Appends one batch and waits for its commit.
+    async fn append(&self, shard: u32, batch: Batch) -> Result<Appended, ShardError> {
+        let append = Append {
+            shard: self.shard(shard),
+            batch,
+        };
+        let committed = self.router.append(vec![append], Acks::All).await;
+        committed.await.remove(0)
+    }
+
+    fn part(&self, shard: u32, offset: u64) -> FetchPart {
+        FetchPart {
+            shard: self.shard(shard),
+            offset: Offset::new(offset),
+            bytes_max: 16 << 20,
+            generation: None,
+        }
+    }
+
+    fn fetch(&self, parts: Vec<FetchPart>, bytes_min: usize, wait: Duration) -> Fetch {
+        Fetch {
+            parts,
+            bytes_min,
+            bytes_max: 16 << 20,
+            deadline: self.now().after(wait),
+        }
+    }
+
+    /// What is there now.
+    async fn read(&self, shard: u32, offset: u64) -> Result<Fetched, ShardError> {
+        let fetch = self.fetch(vec![self.part(shard, offset)], 0, Duration::ZERO);
+        self.router.fetch(fetch, Never).await.remove(0)
+    }
+
+    /// A metric of this core.
+    #[expect(clippy::cast_possible_truncation, reason = "tests count little")]
+    fn metric(&self, name: &str) -> i64 {
+        let mut value = None;
+        self.core.metrics().collect(&mut |sample| {
+            if sample.name == name {
+                value = Some(sample.value as i64);
+            }
+        });
+        value.unwrap_or_else(|| panic!("there is no metric {name}"))
+    }
+
+    /// Lets other tasks run until `condition` holds.
+    async fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let deadline = self.now().after(FOREVER);
+        while !condition() {
+            assert!(self.now() < deadline, "{what} never came");
+            // There is no event for a number; a timer lets the reactor run, a yield would not.
+            glommio::timer::sleep(Duration::from_micros(200)).await;
+        }
+    }
+}
+
+/// A batch of these records.
+fn batch(values: &[&str]) -> Batch {
+    let start = BatchBuilder::new();
+    let builder = values.iter().fold(start, |builder, value| {
+        builder.record(Timestamp(1000), None, Some(value.as_bytes()))
+    });
+    Batch::parse(builder.build()).unwrap()
+}
+
+/// A batch of one record of about this many bytes.
+fn large_batch(bytes: usize) -> Batch {
+    let value = vec![b'x'; bytes];
+    let builder = BatchBuilder::new().record(Timestamp(1000), None, Some(&value));
+    Batch::parse(builder.build()).unwrap()
+}
+
+/// The batches of a fetch answer.
+fn batches(fetched: &Fetched) -> Vec<PlacedBatch> {
+    let mut batches = Vec::new();
+    for piece in &fetched.batches {
+        let mut piece: Bytes = piece.clone();
+        while !piece.is_empty() {
+            batches.push(PlacedBatch::split_from(&mut piece).unwrap());
+        }
+    }
+    batches
+}
+
+/// The records of a fetch answer: offsets and values.
+fn records(fetched: &Fetched) -> Vec<(u64, String)> {
+    let batches = batches(fetched);
+    let records = batches.iter().flat_map(|batch| batch.records().unwrap());
+    records
+        .map(|record| {
+            let value = String::from_utf8(record.value.unwrap().to_vec()).unwrap();
+            (record.offset.get(), value)
+        })
+        .collect()
+}
+
+/// Nobody asks.
+#[derive(Clone)]
+struct Never;
+
+impl PollEnd for Never {
+    fn ended(&self) -> impl Future<Output = ()> + 'static {
+        pending()
+    }
+}
+
+/// Ends when told.
+#[derive(Clone, Default)]
+struct Told {
+    told: Rc<Cell<bool>>,
+    event: Rc<Event>,
+}
+
+impl Told {
+    fn tell(&self) {
+        self.told.set(true);
+        self.event.notify();
+    }
+}
+
+impl PollEnd for Told {
+    fn ended(&self) -> impl Future<Output = ()> + 'static {
+        let told = self.clone();
+        async move { told.event.until(|| told.told.get()).await }
+    }
+}
