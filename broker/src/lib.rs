@@ -1,1 +1,31 @@
 //! The broker: where everything meets.
+//!
+//! [`main`] reads the settings, chooses processors, starts the log, asks the kernel whether it will
+//! do (`probe`), takes the data directory, and then runs one pinned thread per core (`core_task`).
+//! A control thread beside them serves HTTP and hears signals; the main thread waits for what they
+//! tell it (`boot`) and brings everything to an end (`shutdown`).
+
+mod boot;
+mod catalog_file;
+mod catalog_state;
+mod clock;
+mod collect;
+mod control;
+mod core_task;
+mod cpus;
+mod data_dir;
+mod dev;
+mod door;
+mod exposition;
+mod http;
+mod kafka_core;
+mod listeners;
+mod logging;
+mod mailbox;
+mod probe;
+mod readiness;
+mod serve;
+mod settings;
+mod shutdown;
+
+pub use boot::main;

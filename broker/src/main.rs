@@ -1,2 +1,7 @@
 //! The `felix-broker` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    felix_broker::main()
+}

@@ -1,0 +1,419 @@
+//! From the command line to a broker that serves: each step may refuse, with a sentence.
+
+use crate::catalog_file::{self, Described};
+use crate::catalog_state::CatalogState;
+use crate::clock::SystemClock;
+use crate::collect::Collector;
+use crate::control::Control;
+use crate::core_task::{self, Message, Plan};
+use crate::cpus::{self, Choice};
+use crate::data_dir::DataDir;
+use crate::http::Pages;
+use crate::kafka_core::KafkaPlan;
+use crate::listeners::{self, Listeners};
+use crate::mailbox::{Inside, Outside, mailbox};
+use crate::probe::{self, Needs};
+use crate::readiness::Phase;
+use crate::settings::{self, Outcome, Settings, Storage};
+use crate::{dev, logging, shutdown};
+use crossbeam_channel::Receiver;
+use felix_core::{Catalog, CpuId, Generation, ShardId};
+use felix_shard::log::LogConfig;
+use felix_shard::{CoreConfig, ShardSpec};
+use rustix::thread::{MembarrierCommand, membarrier};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::watch;
+
+/// The exit code for a command line or environment that is not understood.
+const EXIT_USAGE: u8 = 2;
+
+/// The exit code for everything else that keeps the broker from running.
+const EXIT_FAILURE: u8 = 1;
+
+/// What the main thread is told.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A signal asks for the end.
+    Signal(&'static str),
+    /// Every shard of the core is open or has failed; those that are open.
+    CoreOpened {
+        /// The core.
+        core: CpuId,
+        /// Its open shards.
+        open: Vec<(ShardId, Generation)>,
+    },
+    /// The core has no connections any more.
+    CoreDrained(CpuId),
+    /// The core has ended as it was asked to.
+    CoreEnded(CpuId),
+    /// The core cannot run.
+    CoreFailed {
+        /// The core.
+        core: CpuId,
+        /// Why.
+        fault: String,
+    },
+}
+
+/// The program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        // A name that is no text is none of ours; a value that is none fails its own check.
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
+    });
+    match settings::read(words, variables) {
+        Ok(Outcome::Print(text)) => {
+            // Whoever closed the pipe has seen enough.
+            drop(write!(io::stdout(), "{text}"));
+            ExitCode::SUCCESS
+        }
+        Ok(Outcome::Run(settings)) => match run(&settings) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(fault) => complain(&fault, EXIT_FAILURE),
+        },
+        Err(error) => complain(&error.to_string(), EXIT_USAGE),
+    }
+}
+
+fn complain(fault: &str, code: u8) -> ExitCode {
+    // With standard error closed, the exit code is all that can be said.
+    drop(writeln!(io::stderr(), "felix-broker: {fault}"));
+    ExitCode::from(code)
+}
+
+/// A broker that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) cores: Vec<Outside<Message>>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) events: Receiver<Event>,
+    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) control: Control,
+    /// The catalog's memory, and the lock of the directory; `None` without durable storage.
+    storage: Option<(DataDir, CatalogState)>,
+}
+
+fn run(settings: &Settings) -> Result<(), String> {
+    // Before any thread: glommio uses it, and registering it later costs each thread 9 ms at its
+    // first sleep. A kernel without it makes sleeping slower and nothing else.
+    let membarrier = membarrier(MembarrierCommand::RegisterPrivateExpedited);
+    let choice = cpus::read()
+        .map_err(|error| format!("the kernel does not say which processors there are: {error}"))
+        .and_then(|readings| cpus::choose(settings.cores.as_ref(), &readings))?;
+    // Every thread started from here on is a side thread, but the cores, which pin themselves.
+    cpus::confine(&choice.side)
+        .map_err(|error| format!("side threads cannot move to {}: {error}", choice.side))?;
+    let log = logging::start(&settings.logging)?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        "felix-broker"
+    );
+    if let Err(error) = membarrier {
+        tracing::warn!(%error, "membarrier cannot be registered; first sleeps will be slow");
+    }
+    let result = start(settings, &choice).and_then(|mut running| {
+        let served = running.serve();
+        shutdown::shut_down(running, settings.drain_timeout, served)
+    });
+    match &result {
+        Ok(()) => tracing::info!("ended"),
+        Err(fault) => tracing::error!(fault, "ended"),
+    }
+    drop(log);
+    result
+}
+
+fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
+    warn(settings);
+    let cores = core_count(choice);
+    let machine = probe::read();
+    let needs = needs(settings, cores, 0);
+    probe::judge(&machine, needs).map_err(|refusal| refusal.to_string())?;
+    tracing::info!(kernel = machine.kernel, "io_uring works");
+    tracing::info!(
+        cores,
+        processors = %choice.pinned,
+        side_threads = %choice.side,
+        reason = choice.reason,
+        "cores"
+    );
+    let (storage, catalog) = open_catalog(settings)?;
+    let shards = catalog
+        .streams()
+        .iter()
+        .map(|stream| u64::from(stream.shards))
+        .sum();
+    let room =
+        probe::judge(&machine, Needs { shards, ..needs }).map_err(|refusal| refusal.to_string())?;
+    tracing::info!(
+        files = machine.files,
+        shards_that_fit = room.shards,
+        shards,
+        "open files"
+    );
+
+    let http = TcpListener::bind(settings.metrics_bind).map_err(|error| {
+        let error = io::Error::new(
+            error.kind(),
+            format!("cannot listen on {}: {error}", settings.metrics_bind),
+        );
+        listeners::refusal(&error, "FELIX_BROKER_METRICS_BIND")
+    })?;
+    let http_address = http.local_addr().unwrap_or(settings.metrics_bind);
+    let kafka = match &settings.kafka {
+        None => None,
+        Some(kafka) => Some(Listeners::bind(kafka, settings, cores)?),
+    };
+    tell_listeners(kafka.as_ref(), http_address);
+    if settings.dev
+        && let (Some(listeners), Some((data, _))) = (&kafka, &storage)
+    {
+        let tour = dev::tour(
+            listeners.shared,
+            http_address,
+            &listeners.topology,
+            data.path(),
+        );
+        drop(write!(io::stdout(), "{tour}"));
+    }
+    launch(settings, choice, storage, catalog, http, kafka)
+}
+
+fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
+    let connections = settings.kafka.as_ref().map_or(0, |kafka| {
+        let nodes = if kafka.core_port_base.is_some() {
+            1 + u64::from(cores)
+        } else {
+            1
+        };
+        nodes * u64::from(kafka.connections_max)
+    });
+    Needs {
+        cores: u64::from(cores),
+        connections,
+        shards,
+    }
+}
+
+fn warn(settings: &Settings) {
+    for (variable, nearest) in &settings.unknown_variables {
+        tracing::warn!(
+            variable,
+            nearest,
+            "a variable that means nothing to the broker"
+        );
+    }
+    if let Some(kafka) = &settings.kafka {
+        tracing::warn!(
+            listen = %kafka.listen,
+            "Kafka connections are neither encrypted nor authenticated; this version listens on \
+             loopback only"
+        );
+        if let Some(tenant) = &kafka.anonymous_tenant {
+            tracing::warn!(
+                tenant,
+                "anybody who connects may read and write this tenant's streams"
+            );
+        }
+    }
+}
+
+/// The streams, and the directory that remembers who they are.
+fn open_catalog(settings: &Settings) -> Result<(Option<(DataDir, CatalogState)>, Catalog), String> {
+    let default = settings.storage.durability;
+    let mut listed = match &settings.catalog_file {
+        Some(path) => catalog_file::read(path, default)?,
+        None => Vec::new(),
+    };
+    let clicks = Described::dev(default);
+    if settings.dev && !listed.iter().any(|stream| stream.is_namesake(&clicks)) {
+        listed.push(clicks);
+    }
+    let Some(directory) = &settings.storage.directory else {
+        if listed.is_empty() {
+            tracing::warn!("no data directory and no streams: there is nothing to serve");
+            return Ok((None, Catalog::default()));
+        }
+        return Err(
+            "the catalog has durable streams and there is nowhere to keep them; set \
+                    FELIX_DURABLE_STORAGE_DIR"
+                .into(),
+        );
+    };
+    let data = DataDir::lock(directory)?;
+    tracing::info!(path = %data.path().display(), "data directory");
+    let now = SystemClock.unix_seconds();
+    let mut state = CatalogState::load(&data, now).map_err(|error| error.to_string())?;
+    let catalog = state
+        .catalog(&listed, now)
+        .map_err(|error| error.to_string())?;
+    // Before any of it is used: an identity that a client has seen must outlive a power loss.
+    state.store(&data).map_err(|error| error.to_string())?;
+    for stream in catalog.streams() {
+        tracing::info!(
+            tenant = stream.tenant,
+            topic = stream.topic(),
+            id = %stream.id,
+            shards = stream.shards,
+            durability = ?stream.durability,
+            timestamps = ?stream.timestamps,
+            "stream"
+        );
+    }
+    Ok((Some((data, state)), catalog))
+}
+
+fn tell_listeners(kafka: Option<&Listeners>, http: SocketAddr) {
+    tracing::info!(address = %http, "HTTP listener");
+    match kafka {
+        None => tracing::warn!("no Kafka listener: FELIX_KAFKA_LISTEN is unset"),
+        Some(listeners) => {
+            tracing::info!(address = %listeners.shared, "Kafka listener");
+            for node in listeners.topology.nodes() {
+                let address = format!("{}:{}", node.address.host, node.address.port);
+                tracing::info!(id = node.id, address, "Kafka node");
+            }
+        }
+    }
+}
+
+fn launch(
+    settings: &Settings,
+    choice: &Choice,
+    storage: Option<(DataDir, CatalogState)>,
+    catalog: Catalog,
+    http: TcpListener,
+    kafka: Option<Listeners>,
+) -> Result<Running, String> {
+    let (tell, events) = crossbeam_channel::unbounded();
+    let boxes: Vec<(Outside<Message>, Inside<Message>)> =
+        choice.pinned.cpus().iter().map(|_| mailbox()).collect();
+    let cores: Vec<Outside<Message>> = boxes.iter().map(|(outside, _)| outside.clone()).collect();
+    let (phase, phase_seen) = watch::channel(Phase::Opening);
+    let pages = Pages {
+        phase: phase_seen,
+        collector: Collector::new(cores.clone()),
+    };
+    let control = Control::start(http, pages, tell.clone())
+        .map_err(|error| format!("the control thread cannot start: {error}"))?;
+
+    let catalog = Arc::new(catalog);
+    let specs = shard_specs(&catalog, storage.as_ref());
+    let config = core_config(&settings.storage);
+    let mut plans = match (kafka, &settings.kafka, cores.first()) {
+        (Some(listeners), Some(kafka), Some(keeper)) => {
+            KafkaPlan::of_cores(listeners, kafka, settings.broker, keeper)
+        }
+        (Some(_) | None, _, _) => Vec::new(),
+    }
+    .into_iter();
+    let mut threads = Vec::new();
+    let lanes = felix_shard::mesh(core_count(choice));
+    for ((cpu, lanes), (_, inside)) in choice.pinned.cpus().iter().zip(lanes).zip(boxes) {
+        let plan = Plan {
+            core: lanes.core(),
+            cpu: *cpu,
+            lanes,
+            storage: config.clone(),
+            shards: specs.clone(),
+            catalog: Arc::clone(&catalog),
+            kafka: plans.next(),
+            inside,
+            events: tell.clone(),
+        };
+        let core = plan.core;
+        let thread = core_task::start(plan);
+        threads.push(thread.map_err(|error| format!("core {core} cannot start: {error}"))?);
+    }
+    Ok(Running {
+        cores,
+        threads,
+        events,
+        phase,
+        control,
+        storage,
+    })
+}
+
+fn core_count(choice: &Choice) -> u16 {
+    u16::try_from(choice.pinned.cpus().len()).expect("a CPU list has few entries")
+}
+
+fn shard_specs(catalog: &Catalog, storage: Option<&(DataDir, CatalogState)>) -> Vec<ShardSpec> {
+    // Without a data directory the catalog is empty.
+    let Some((data, _)) = storage else {
+        return Vec::new();
+    };
+    let streams = catalog.streams().iter();
+    streams
+        .flat_map(|stream| ShardSpec::of_stream(data.path(), stream))
+        .collect()
+}
+
+fn core_config(storage: &Storage) -> CoreConfig {
+    CoreConfig {
+        log: LogConfig {
+            segment_bytes_max: u64::from(storage.segment_bytes),
+            index_interval_bytes: storage.index_spacing_bytes,
+        },
+        flush_interval: storage.flush_interval,
+        tail_bytes_max: storage.tail_cache_bytes,
+    }
+}
+
+impl Running {
+    /// Serves until it is asked to end, which is fine, or cannot go on, which is not.
+    fn serve(&mut self) -> Result<(), String> {
+        let mut opening = self.cores.len();
+        loop {
+            match self
+                .events
+                .recv()
+                .expect("the control thread holds a sender")
+            {
+                Event::Signal(name) => {
+                    tracing::info!(signal = name, "shutting down");
+                    return Ok(());
+                }
+                Event::CoreOpened { core, open } => {
+                    tracing::debug!(%core, shards = open.len(), "opened");
+                    self.note(&open);
+                    opening -= 1;
+                    if opening == 0 {
+                        self.phase.send_replace(Phase::Serving);
+                        tracing::info!("ready");
+                    }
+                }
+                Event::CoreDrained(core) | Event::CoreEnded(core) => {
+                    return Err(format!("core {core} ended by itself"));
+                }
+                Event::CoreFailed { core, fault } => return Err(format!("core {core}: {fault}")),
+            }
+        }
+    }
+
+    /// Remembers the generations that clients may see from now on.
+    fn note(&mut self, open: &[(ShardId, Generation)]) {
+        let Some((data, state)) = &mut self.storage else {
+            return;
+        };
+        let mut news = false;
+        for (shard, generation) in open {
+            news |= state.note(shard.stream, *generation);
+        }
+        if news && let Err(error) = state.store(data) {
+            // The next start notes it again; until then the clock is the floor.
+            tracing::warn!(%error, "the generations opened could not be noted");
+        }
+    }
+}

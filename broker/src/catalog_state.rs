@@ -1,0 +1,384 @@
+//! What a broker remembers of its streams: the identity of each and the greatest generation that
+//! clients may have seen under each name.
+//!
+//! A stream keeps its identity for as long as the catalog lists it. One that is taken away and
+//! made anew is another stream with another identity, and opens above whatever clients saw under
+//! the name before, so that no leader epoch ever goes backwards.
+
+use crate::catalog_file::Described;
+use crate::data_dir::DataDir;
+use felix_core::{Catalog, Generation, Stream, StreamId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+
+const FILE: &str = "catalog-state.toml";
+const HEADER: &str = "# Written by the broker: identities of streams. Without it every stream \
+                      here is lost. Do not edit.\n\n";
+
+/// Seconds from 1970 to 2020. Generations begin at the seconds since then: by 2054 that is half of
+/// what a signed 32-bit number holds, and the other half is left for openings.
+const SECONDS_TO_2020: u64 = 1_577_836_800;
+
+/// The state file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CatalogState {
+    /// Seconds since 2020 when the data directory began: the floor of every name never seen.
+    begun: u32,
+    #[serde(default, rename = "stream")]
+    names: Vec<Known>,
+}
+
+/// What is known of a name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Known {
+    tenant: String,
+    namespace: String,
+    name: String,
+    /// The identity of the stream of that name; none while the catalog does not list it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Identity>,
+    /// Shards of that stream.
+    #[serde(default)]
+    shards: u32,
+    /// The stream's generations are above this.
+    floor: u32,
+    /// The greatest generation opened under this name.
+    seen: u32,
+}
+
+/// A stream id, written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+struct Identity(u128);
+
+impl TryFrom<String> for Identity {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let number = u128::from_str_radix(&text, 16)
+            .ok()
+            .filter(|_| text.len() == 32);
+        number
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is not 32 hexadecimal digits"))
+    }
+}
+
+impl From<Identity> for String {
+    fn from(id: Identity) -> Self {
+        format!("{:032x}", id.0)
+    }
+}
+
+/// Why the streams cannot be served.
+#[derive(Debug)]
+pub(crate) enum StateError {
+    /// The state file is unreadable or does not parse.
+    Damaged(String),
+    /// A stream lost shards.
+    Fewer {
+        /// Its topic name.
+        topic: String,
+        /// Shards it had.
+        had: u32,
+        /// Shards it is said to have.
+        asked: u32,
+    },
+    /// The names or counts are refused.
+    Catalog(felix_core::catalog::CatalogError),
+    /// The state cannot be kept, or no identity can be drawn.
+    Io(io::Error),
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged(fault) => write!(
+                f,
+                "{FILE} in the data directory is damaged: {fault}; restore it from a backup, \
+                 since the logs belong to the identities in it"
+            ),
+            Self::Fewer { topic, had, asked } => write!(
+                f,
+                "stream {topic} has {had} shards and the catalog says {asked}; shards cannot be \
+                 taken away: say {had} or more, or remove the stream and make it anew"
+            ),
+            Self::Catalog(error) => write!(f, "the catalog: {error}"),
+            Self::Io(error) => write!(f, "{FILE} in the data directory: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StateError {}
+
+impl From<felix_core::catalog::CatalogError> for StateError {
+    fn from(error: felix_core::catalog::CatalogError) -> Self {
+        Self::Catalog(error)
+    }
+}
+
+impl From<io::Error> for StateError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl CatalogState {
+    /// What the directory remembers, or the beginning of a new memory at `now`, in seconds since
+    /// 1970.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub(crate) fn load(data: &DataDir, now: u64) -> Result<Self, StateError> {
+        match data.read(FILE)? {
+            None => Ok(Self {
+                begun: since_2020(now),
+                names: Vec::new(),
+            }),
+            Some(text) => {
+                toml::from_str(&text).map_err(|error| StateError::Damaged(error.to_string()))
+            }
+        }
+    }
+
+    /// Keeps it on the device.
+    ///
+    /// # Errors
+    /// It cannot be written; the old state stands.
+    pub(crate) fn store(&self, data: &DataDir) -> Result<(), StateError> {
+        let text = toml::to_string(self).expect("the state is plain tables");
+        Ok(data.replace(FILE, &format!("{HEADER}{text}"))?)
+    }
+
+    /// The catalog of these streams: known ones keep their identity, new ones get one, and what is
+    /// not listed any more is retired. To be stored before the catalog is used.
+    ///
+    /// # Errors
+    /// The catalog is refused, a stream lost shards, or no randomness can be read.
+    pub(crate) fn catalog(
+        &mut self,
+        listed: &[Described],
+        now: u64,
+    ) -> Result<Catalog, StateError> {
+        for known in &mut self.names {
+            let is_listed = listed.iter().any(|stream| known.is_for(stream));
+            if !is_listed {
+                known.id = None;
+            }
+        }
+        let mut streams = Vec::with_capacity(listed.len());
+        for described in listed {
+            streams.push(self.admit(described, now)?);
+        }
+        Ok(Catalog::new(streams)?)
+    }
+
+    /// Notes that a generation was opened, so that a later stream of that name opens above it.
+    /// Whether that is news.
+    pub(crate) fn note(&mut self, stream: StreamId, generation: Generation) -> bool {
+        let id = Some(Identity(stream.0));
+        match self.names.iter_mut().find(|known| known.id == id) {
+            Some(known) if known.seen < generation.get() => {
+                known.seen = generation.get();
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    fn admit(&mut self, described: &Described, now: u64) -> Result<Stream, StateError> {
+        let at = match self.names.iter().position(|known| known.is_for(described)) {
+            Some(at) => at,
+            None => {
+                self.names.push(Known::new(described, self.begun, draw()?));
+                self.names.len() - 1
+            }
+        };
+        let known = self.names.get_mut(at).expect("found or pushed above");
+        let id = match known.id {
+            Some(id) => id,
+            None => known.renew(draw()?, now),
+        };
+        if described.shards < known.shards {
+            let topic = format!("{}.{}", described.namespace, described.name);
+            return Err(StateError::Fewer {
+                topic,
+                had: known.shards,
+                asked: described.shards,
+            });
+        }
+        known.shards = described.shards;
+        Ok(Stream {
+            id: StreamId(id.0),
+            tenant: described.tenant.clone(),
+            namespace: described.namespace.clone(),
+            name: described.name.clone(),
+            shards: described.shards,
+            durability: described.durability,
+            timestamps: described.timestamps,
+            generation_floor: Generation::new(known.floor),
+        })
+    }
+}
+
+impl Known {
+    /// A name never seen: its first stream opens above `begun`.
+    fn new(described: &Described, begun: u32, id: Identity) -> Self {
+        Self {
+            tenant: described.tenant.clone(),
+            namespace: described.namespace.clone(),
+            name: described.name.clone(),
+            id: Some(id),
+            shards: 0,
+            floor: begun,
+            seen: 0,
+        }
+    }
+
+    /// Another stream under the name of one that was taken away.
+    fn renew(&mut self, id: Identity, now: u64) -> Identity {
+        self.id = Some(id);
+        self.shards = 0;
+        // A generation is noted once it is open. Should the broker have been killed in between,
+        // the clock still lies above: each generation took a start, and a start takes a while.
+        self.floor = self.floor.max(self.seen).max(since_2020(now));
+        id
+    }
+
+    fn is_for(&self, described: &Described) -> bool {
+        self.tenant == described.tenant
+            && self.namespace == described.namespace
+            && self.name == described.name
+    }
+}
+
+fn since_2020(now: u64) -> u32 {
+    // Below the end of the range, so that generations can follow; a clock before 2020 is wrong,
+    // and 1 is as good as any.
+    let last = (i32::MAX >> 1).cast_unsigned();
+    let seconds = now
+        .saturating_sub(SECONDS_TO_2020)
+        .clamp(1, u64::from(last));
+    u32::try_from(seconds).expect("clamped above")
+}
+
+/// A random identity. Kafka reserves 0 (no topic) and 1 (its metadata topic), and so do we.
+fn draw() -> io::Result<Identity> {
+    let mut bytes = [0; 16];
+    loop {
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let id = u128::from_be_bytes(bytes);
+        if id > 1 {
+            return Ok(Identity(id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use felix_core::Durability;
+
+    const NOW: u64 = SECONDS_TO_2020 + 1000;
+
+    fn clicks(shards: u32) -> Described {
+        Described {
+            shards,
+            ..Described::dev(Durability::Periodic)
+        }
+    }
+
+    fn only(catalog: &Catalog) -> &Stream {
+        let [stream] = catalog.streams() else {
+            panic!("one stream")
+        };
+        stream
+    }
+
+    #[test]
+    fn a_stream_keeps_its_identity_across_restarts() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        let first = state.catalog(&[clicks(3)], NOW).unwrap();
+        state.store(&data).unwrap();
+
+        let mut state = CatalogState::load(&data, NOW + 50).unwrap();
+        let second = state.catalog(&[clicks(3)], NOW + 50).unwrap();
+        assert_eq!(only(&first), only(&second));
+        assert_eq!(only(&first).generation_floor, Generation::new(1000));
+    }
+
+    #[test]
+    fn a_stream_made_anew_is_another_and_opens_above_what_was_seen() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        let old = only(&state.catalog(&[clicks(3)], NOW).unwrap()).clone();
+        assert!(state.note(old.id, Generation::new(5000)));
+        assert!(
+            !state.note(old.id, Generation::new(4000)),
+            "generations only grow"
+        );
+        state.store(&data).unwrap();
+
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        state.catalog(&[], NOW).unwrap();
+        state.store(&data).unwrap();
+
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        let new = only(&state.catalog(&[clicks(1)], NOW).unwrap()).clone();
+        assert_ne!(new.id, old.id);
+        assert_eq!(new.generation_floor, Generation::new(5000));
+        assert_eq!(new.shards, 1, "the old shard count binds nobody");
+    }
+
+    #[test]
+    fn shards_are_added_and_never_taken_away() {
+        let mut state = CatalogState {
+            begun: 1,
+            names: Vec::new(),
+        };
+        state.catalog(&[clicks(3)], NOW).unwrap();
+        state.catalog(&[clicks(4)], NOW).unwrap();
+        let error = state.catalog(&[clicks(3)], NOW).unwrap_err().to_string();
+        assert!(error.contains("default.clicks has 4 shards"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_state_is_refused_and_never_begun_anew() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        data.replace(FILE, "begun = 1\n[[stream]]\nid = \"xyz\"\n")
+            .unwrap();
+        let error = CatalogState::load(&data, NOW).unwrap_err().to_string();
+        assert!(
+            error.contains("damaged") && error.contains("line 3"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_bad_name_is_refused_in_the_words_of_the_catalog() {
+        let mut state = CatalogState {
+            begun: 1,
+            names: Vec::new(),
+        };
+        let bad = Described {
+            namespace: "a.b".into(),
+            ..clicks(1)
+        };
+        let error = state.catalog(&[bad], NOW).unwrap_err().to_string();
+        assert!(error.contains("first dot"), "{error}");
+    }
+
+    #[test]
+    fn a_clock_that_is_off_still_gives_a_usable_generation() {
+        assert_eq!(since_2020(0), 1);
+        assert!(Generation::new(since_2020(u64::MAX)).get() < u32::MAX >> 1);
+    }
+}

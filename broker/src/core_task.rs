@@ -1,0 +1,305 @@
+//! What one pinned core runs: its sockets, its shards, its connections, and a mailbox through
+//! which the rest of the process reaches it.
+//!
+//! Everything made here lives on the core. What it is made from ([`Plan`]) is plain and crosses
+//! the thread once.
+
+use crate::boot::Event;
+use crate::clock::SystemClock;
+use crate::door::Full;
+use crate::kafka_core::{KafkaCore, KafkaPlan};
+use crate::mailbox::Inside;
+use crate::readiness::ShardCounts;
+use crossbeam_channel::Sender;
+use felix_core::metrics::{Metrics, Sample};
+use felix_core::shards::ShardState;
+use felix_core::{Catalog, Clock, CpuId, Generation, Monotonic, ShardId, Shards};
+use felix_kafka::{CatalogView, Signal};
+use felix_net::Reactor;
+use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
+use futures_util::future::{Either, select};
+use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Memory that glommio registers with each ring. The least it takes: our sockets do not use it,
+/// and files little.
+const IO_MEMORY_BYTES: usize = 64 << 10;
+
+/// How soon a task that runs on is asked to make way. The default of 100 ms would be the tail
+/// latency of everything beside it.
+const PREEMPT_TIMER: Duration = Duration::from_micros(200);
+
+/// What the rest of the process says to a core.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Tell your numbers. One at a time per HTTP request.
+    Metrics(oneshot::Sender<Vec<Sample>>),
+    /// Tell how the shards are. One at a time per HTTP request.
+    Shards(oneshot::Sender<ShardCounts>),
+    /// A connection of another core wants through the door of the shared port. One at a time per
+    /// core.
+    Enter {
+        /// Where it comes from.
+        ip: IpAddr,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<(), Full>>,
+    },
+    /// A connection that was let in has closed. At most as many as were let in.
+    Leave {
+        /// Where it came from.
+        ip: IpAddr,
+    },
+    /// Take no more connections, finish what those that are there have asked, and cut what is
+    /// left. Answered by [`Event::CoreDrained`]. Once.
+    Drain {
+        /// When connections that are not done are cut.
+        deadline: Monotonic,
+    },
+    /// Close the logs and end. Once, after every core has drained, since their connections may
+    /// wait for each other's shards.
+    Close,
+}
+
+/// What a core is made from.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Which of the broker's cores.
+    pub(crate) core: CpuId,
+    /// The processor it is pinned to.
+    pub(crate) cpu: usize,
+    /// Its end of the lanes to the other cores.
+    pub(crate) lanes: CoreSeed,
+    /// How it keeps its shards.
+    pub(crate) storage: CoreConfig,
+    /// All shards of the broker.
+    pub(crate) shards: Vec<ShardSpec>,
+    /// What streams there are.
+    pub(crate) catalog: Arc<Catalog>,
+    /// Its Kafka listeners, if there are any.
+    pub(crate) kafka: Option<KafkaPlan>,
+    /// Its mailbox.
+    pub(crate) inside: Inside<Message>,
+    /// Where it tells how far it is.
+    pub(crate) events: Sender<Event>,
+}
+
+/// Starts the core's thread.
+///
+/// # Errors
+/// No thread can be had. What fails later arrives as [`Event::CoreFailed`].
+pub(crate) fn start(plan: Plan) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name(format!("felix-core-{}", plan.core))
+        .spawn(move || {
+            let core = plan.core;
+            let events = plan.events.clone();
+            let event = match run(plan) {
+                Ok(()) => Event::CoreEnded(core),
+                Err(fault) => Event::CoreFailed { core, fault },
+            };
+            // Nobody listens any more only where the process is on its way out.
+            drop(events.send(event));
+        })
+}
+
+fn run(plan: Plan) -> Result<(), String> {
+    // Not `spawn`: it would name the thread with a number of its own. The blocking thread stays
+    // where this thread was before it is pinned: on the processors left to side threads.
+    let executor = LocalExecutorBuilder::new(Placement::Fixed(plan.cpu))
+        .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
+        .io_memory(IO_MEMORY_BYTES)
+        .preempt_timer(PREEMPT_TIMER)
+        .make()
+        .map_err(|error| format!("no executor on processor {}: {error}", plan.cpu))?;
+    executor.run(async move {
+        name_blocking_thread(plan.core).await;
+        Box::pin(live(plan)).await
+    })
+}
+
+/// The executor's blocking thread has the name of the core that made it and is not pinned like
+/// it: it gets a name of its own.
+async fn name_blocking_thread(core: CpuId) {
+    let named = glommio::executor()
+        .spawn_blocking(move || {
+            let name = std::ffi::CString::new(format!("felix-block-{core}"));
+            name.map(|name| rustix::thread::set_name(&name))
+        })
+        .await;
+    tracing::trace!(?named, "blocking thread named");
+}
+
+async fn live(plan: Plan) -> Result<(), String> {
+    let clock: Rc<dyn Clock> = Rc::new(SystemClock);
+    let reactor = Reactor::new().map_err(|error| format!("no epoll set: {error}"))?;
+    let sockets = glommio::spawn_local(reactor.run());
+    let shards = plan.lanes.start(plan.storage, Rc::clone(&clock));
+    shards.open(plan.shards);
+
+    let catalog = CatalogView::new(Rc::new((*plan.catalog).clone()));
+    let router = shards.router();
+    let kafka = match plan.kafka {
+        None => None,
+        Some(kafka) => Some(
+            KafkaCore::start(
+                kafka,
+                plan.core,
+                router,
+                catalog.clone(),
+                Rc::clone(&clock),
+                &reactor,
+            )
+            .map_err(|error| format!("the Kafka listener: {error}"))?,
+        ),
+    };
+    let core = Rc::new(Core {
+        core: plan.core,
+        catalog,
+        router: shards.router(),
+        metrics: vec![shards.metrics(), reactor.metrics()],
+        kafka,
+        events: plan.events,
+        deadline: Cell::new(None),
+        drain: Signal::default(),
+        close: Signal::default(),
+        end: Signal::default(),
+    });
+    let mail = glommio::spawn_local(Rc::clone(&core).mail(plan.inside));
+
+    if let Either::Left(_) = select(pin!(shards.opened()), core.drain.raised()).await {
+        core.tell(Event::CoreOpened {
+            core: plan.core,
+            open: core.open_here(),
+        });
+        core.drain.raised().await;
+    }
+    core.drain(&*clock).await;
+    core.tell(Event::CoreDrained(plan.core));
+    core.close.raised().await;
+    for (shard, error) in Box::pin(shards.close()).await {
+        tracing::error!(%shard, %error, "a log could not be closed cleanly; it will be recovered");
+    }
+    core.end.raise();
+    mail.await;
+    reactor.stop();
+    sockets.await;
+    Ok(())
+}
+
+/// What a running core answers from.
+struct Core {
+    core: CpuId,
+    catalog: CatalogView,
+    router: Router,
+    metrics: Vec<Rc<dyn Metrics>>,
+    kafka: Option<KafkaCore>,
+    events: Sender<Event>,
+    deadline: Cell<Option<Monotonic>>,
+    drain: Signal,
+    close: Signal,
+    end: Signal,
+}
+
+impl Core {
+    /// Answers messages until the core has nothing left that they could be about.
+    async fn mail(self: Rc<Self>, mut inside: Inside<Message>) {
+        loop {
+            match select(pin!(inside.next()), self.end.raised()).await {
+                Either::Left((Some(message), _)) => self.answer(message),
+                Either::Left((None, _)) | Either::Right(_) => return,
+            }
+        }
+    }
+
+    fn answer(&self, message: Message) {
+        // An answer that nobody waits for any more is none.
+        match message {
+            Message::Metrics(reply) => drop(reply.send(self.samples())),
+            Message::Shards(reply) => drop(reply.send(self.shard_counts())),
+            Message::Enter { ip, reply } => {
+                let doors = self.kafka.as_ref().map(KafkaCore::doors);
+                drop(reply.send(doors.map_or(Err(Full::Total), |doors| doors.enter_for_peer(ip))));
+            }
+            Message::Leave { ip } => {
+                if let Some(kafka) = &self.kafka {
+                    kafka.doors().leave_for_peer(ip);
+                }
+            }
+            Message::Drain { deadline } => {
+                self.deadline.set(Some(deadline));
+                self.drain.raise();
+            }
+            Message::Close => self.close.raise(),
+        }
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        let kafka = self.kafka.as_ref().map(KafkaCore::metrics);
+        for metrics in self.metrics.iter().chain(&kafka) {
+            metrics.collect(&mut |sample| samples.push(sample));
+        }
+        samples
+    }
+
+    /// All shards of the broker, as this core's table has them.
+    fn shard_counts(&self) -> ShardCounts {
+        let mut counts = ShardCounts::default();
+        for stream in self.catalog.current().streams() {
+            for shard in stream.shard_ids() {
+                counts.all += 1;
+                match self.router.state(shard) {
+                    Some(ShardState::Open(_)) => counts.open += 1,
+                    Some(ShardState::Failed) => {
+                        counts
+                            .failed
+                            .push(format!("{}-{}", stream.topic(), shard.index));
+                    }
+                    Some(ShardState::Opening) | None => {}
+                }
+            }
+        }
+        counts
+    }
+
+    /// The open shards that this core knows of, with the generations that clients may see.
+    fn open_here(&self) -> Vec<(ShardId, Generation)> {
+        let catalog = self.catalog.current();
+        let shards = catalog
+            .streams()
+            .iter()
+            .flat_map(felix_core::Stream::shard_ids);
+        shards
+            .filter_map(|shard| match self.router.state(shard) {
+                Some(ShardState::Open(generation)) => Some((shard, generation)),
+                Some(ShardState::Opening | ShardState::Failed) | None => None,
+            })
+            .collect()
+    }
+
+    /// No more connections; those that run finish, or are cut at the deadline.
+    async fn drain(&self, clock: &dyn Clock) {
+        let Some(kafka) = &self.kafka else { return };
+        kafka.connections().drain();
+        let deadline = self.deadline.get().unwrap_or_else(|| clock.monotonic());
+        let patience = glommio::timer::sleep(deadline.until(clock.monotonic()));
+        let ended = kafka.connections().ended();
+        if let Either::Right(_) = select(pin!(ended), pin!(patience)).await {
+            let cut = kafka.connections().cut();
+            tracing::warn!(core = %self.core, cut, "connections cut: the drain budget is spent");
+            kafka.connections().ended().await;
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        // The main thread listens as long as cores run.
+        drop(self.events.send(event));
+    }
+}

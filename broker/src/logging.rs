@@ -1,0 +1,59 @@
+//! Log lines, written by a thread of their own so that no core waits for a terminal or a pipe.
+
+use crate::settings::{LogFormat, Logging};
+use std::io::{self, Write};
+use std::panic;
+use std::thread;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// Lines that may wait to be written. More are dropped and never waited for.
+const LINES_MAX: usize = 16_384;
+
+/// Starts logging to standard output. What is still waiting is written when the guard is dropped.
+///
+/// # Errors
+/// A sentence: the filter is not understood.
+pub(crate) fn start(logging: &Logging) -> Result<WorkerGuard, String> {
+    let filter = EnvFilter::try_new(&logging.filter).map_err(|error| {
+        format!(
+            "FELIX_LOG: {:?} is no filter such as info or info,felix_kafka=debug: {error}",
+            logging.filter
+        )
+    })?;
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(LINES_MAX)
+        .thread_name("felix-log")
+        .finish(io::stdout());
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .with_span_events(FmtSpan::NONE)
+        .with_thread_names(true);
+    let started = match logging.format {
+        LogFormat::Text => subscriber.with_ansi(false).try_init(),
+        LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| format!("logging cannot start: {error}"))?;
+    abort_on_panic();
+    Ok(guard)
+}
+
+/// A panic is our own fault, and whatever it left half done must not be served: it ends the
+/// process, whichever way the program was built. The thread's name says which core it was. The
+/// line goes straight to standard error, since the log's thread would not get to it.
+fn abort_on_panic() {
+    panic::set_hook(Box::new(|panic| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("a side thread");
+        let backtrace = std::backtrace::Backtrace::force_capture();
+        // Nothing is left to be done about a standard error that is closed.
+        drop(writeln!(
+            io::stderr(),
+            "felix-broker: panic on {name}: {panic}\n{backtrace}"
+        ));
+        std::process::abort();
+    }));
+}

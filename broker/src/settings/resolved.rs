@@ -1,0 +1,329 @@
+//! The settings as the broker uses them, once they are known to go together.
+
+use super::SettingsError;
+use super::source::GivenValues;
+use super::table::find;
+use super::value::{Checked, refusal};
+use crate::cpus::CpuList;
+use felix_core::topology::Address;
+use felix_core::{BrokerId, Durability};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The processors asked for.
+    pub(crate) cores: Option<CpuList>,
+    /// The broker's number.
+    pub(crate) broker: BrokerId,
+    /// Its rack.
+    pub(crate) rack: Option<String>,
+    /// The Kafka listener, if there is one.
+    pub(crate) kafka: Option<Kafka>,
+    /// Where and how logs are kept.
+    pub(crate) storage: Storage,
+    /// The file that lists streams.
+    pub(crate) catalog_file: Option<PathBuf>,
+    /// Where health and metrics are served.
+    pub(crate) metrics_bind: SocketAddr,
+    /// How long a shutdown waits for connections.
+    pub(crate) drain_timeout: Duration,
+    /// What is logged, and how.
+    pub(crate) logging: Logging,
+    /// Development defaults are on.
+    pub(crate) dev: bool,
+    /// `FELIX_*` variables that mean nothing here, each with the nearest one that does.
+    pub(crate) unknown_variables: Vec<(String, &'static str)>,
+}
+
+/// The Kafka listener.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Kafka {
+    /// Where the shared port listens.
+    pub(crate) listen: SocketAddr,
+    /// What clients are told; `None`: the listen address.
+    pub(crate) advertise: Option<Address>,
+    /// The port of core 0, where core ports are on; 0 for any.
+    pub(crate) core_port_base: Option<u16>,
+    /// Whom a connection without credentials speaks for.
+    pub(crate) anonymous_tenant: Option<String>,
+    /// The namespace of a topic name without a dot.
+    pub(crate) default_namespace: Option<String>,
+    /// Connections of one Kafka node.
+    pub(crate) connections_max: u32,
+    /// Connections of one Kafka node from one address; `None`: no limit.
+    pub(crate) connections_per_ip_max: Option<u32>,
+}
+
+/// The logs of shards.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Storage {
+    /// The directory; `None`: no durable stream.
+    pub(crate) directory: Option<PathBuf>,
+    /// The durability of a stream that names none.
+    pub(crate) durability: Durability,
+    /// The interval of periodic flushes.
+    pub(crate) flush_interval: Duration,
+    /// The size at which a segment is closed.
+    pub(crate) segment_bytes: u32,
+    /// Bytes between index entries.
+    pub(crate) index_spacing_bytes: u32,
+    /// Bytes of recent batches each core keeps.
+    pub(crate) tail_cache_bytes: usize,
+}
+
+/// Logging.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Logging {
+    /// Levels by module, as `tracing-subscriber` reads them.
+    pub(crate) filter: String,
+    /// How a line looks.
+    pub(crate) format: LogFormat,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines: one object a line.
+    Json,
+}
+
+impl Settings {
+    pub(super) fn resolve(given: &GivenValues, dev: bool) -> Result<Self, SettingsError> {
+        let values = Checked(given);
+        Ok(Self {
+            cores: values.cpus("FELIX_CORES"),
+            broker: BrokerId(fits(values.number("FELIX_BROKER_ID"))),
+            rack: values.text("FELIX_RACK"),
+            kafka: kafka(&values)?,
+            storage: storage(&values),
+            catalog_file: values.text("FELIX_CATALOG_FILE").map(PathBuf::from),
+            metrics_bind: values
+                .listen("FELIX_BROKER_METRICS_BIND")
+                .expect("the setting has a default"),
+            drain_timeout: milliseconds(&values, "FELIX_SHUTDOWN_DRAIN_TIMEOUT_MS"),
+            logging: logging(&values),
+            dev,
+            unknown_variables: Vec::new(),
+        })
+    }
+}
+
+fn storage(values: &Checked<'_>) -> Storage {
+    let mode = values
+        .text("FELIX_DURABLE_FSYNC_MODE")
+        .expect("the setting has a default");
+    Storage {
+        directory: values.text("FELIX_DURABLE_STORAGE_DIR").map(PathBuf::from),
+        durability: match mode.as_str() {
+            "none" => Durability::None,
+            "periodic" => Durability::Periodic,
+            "on_commit" => Durability::OnCommit,
+            other => unreachable!("{other} is no choice of the table"),
+        },
+        flush_interval: milliseconds(values, "FELIX_DURABLE_FSYNC_INTERVAL_MS"),
+        segment_bytes: fits(values.number("FELIX_DURABLE_SEGMENT_BYTES")),
+        index_spacing_bytes: fits(values.number("FELIX_DURABLE_INDEX_SPACING_BYTES")),
+        tail_cache_bytes: fits(values.number("FELIX_TAIL_CACHE_BYTES")),
+    }
+}
+
+fn logging(values: &Checked<'_>) -> Logging {
+    let format = values
+        .text("FELIX_LOG_FORMAT")
+        .expect("the setting has a default");
+    Logging {
+        filter: values.text("FELIX_LOG").expect("the setting has a default"),
+        format: if format == "json" {
+            LogFormat::Json
+        } else {
+            LogFormat::Text
+        },
+    }
+}
+
+fn kafka(values: &Checked<'_>) -> Result<Option<Kafka>, SettingsError> {
+    let Some(listen) = values.listen("FELIX_KAFKA_LISTEN") else {
+        return Ok(None);
+    };
+    let kafka = Kafka {
+        listen,
+        advertise: values.host_port("FELIX_KAFKA_ADVERTISE_ADDR"),
+        core_port_base: core_port_base(values, listen)?,
+        anonymous_tenant: values.text("FELIX_KAFKA_ANONYMOUS_TENANT"),
+        default_namespace: values.text("FELIX_KAFKA_DEFAULT_NAMESPACE"),
+        connections_max: fits(values.number("FELIX_KAFKA_MAX_CONNECTIONS")),
+        connections_per_ip_max: Some(fits(values.number("FELIX_KAFKA_MAX_CONNECTIONS_PER_IP")))
+            .filter(|max| *max > 0),
+    };
+    secure_enough(&kafka, values)?;
+    reachable(&kafka, values)?;
+    Ok(Some(kafka))
+}
+
+fn core_port_base(values: &Checked<'_>, listen: SocketAddr) -> Result<Option<u16>, SettingsError> {
+    let base = values
+        .optional_number("FELIX_KAFKA_CORE_PORT_BASE")
+        .map(fits);
+    if !values.switch("FELIX_KAFKA_CORE_PORTS") {
+        return Ok(None);
+    }
+    match base.or_else(|| {
+        if listen.port() == 0 {
+            Some(0)
+        } else {
+            listen.port().checked_add(1)
+        }
+    }) {
+        Some(base) => Ok(Some(base)),
+        None => Err(SettingsError::Together(
+            "FELIX_KAFKA_CORE_PORTS is on and the Kafka port is 65535, so no port follows it for \
+             core 0; give FELIX_KAFKA_CORE_PORT_BASE"
+                .into(),
+        )),
+    }
+}
+
+/// What a listener without TLS and credentials may do in this version.
+fn secure_enough(kafka: &Kafka, values: &Checked<'_>) -> Result<(), SettingsError> {
+    let listen = kafka.listen;
+    if values.switch("FELIX_KAFKA_TLS") {
+        return Err(SettingsError::Together(format!(
+            "FELIX_KAFKA_TLS is true and this version has no TLS yet, so the Kafka listener on \
+             {listen} cannot start; set FELIX_KAFKA_TLS=false, which is allowed on a loopback \
+             address"
+        )));
+    }
+    let insecure = values.switch("FELIX_KAFKA_ANONYMOUS_INSECURE");
+    if let Some(tenant) = &kafka.anonymous_tenant
+        && !listen.ip().is_loopback()
+        && !insecure
+    {
+        return Err(SettingsError::Together(format!(
+            "FELIX_KAFKA_ANONYMOUS_TENANT={tenant} would let anybody who reaches {listen} read \
+             and write all its streams; listen on a loopback address, or set \
+             FELIX_KAFKA_ANONYMOUS_INSECURE=true if that is what you want"
+        )));
+    }
+    if !listen.ip().is_loopback() {
+        return Err(SettingsError::Together(format!(
+            "FELIX_KAFKA_LISTEN={listen} is no loopback address, and this version has neither TLS \
+             nor authentication yet; listen on 127.0.0.1 or [::1]"
+        )));
+    }
+    Ok(())
+}
+
+/// Clients connect to what they are told, and a wildcard is an address nobody can connect to.
+fn reachable(kafka: &Kafka, values: &Checked<'_>) -> Result<(), SettingsError> {
+    let wildcard = |host: &str| host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified());
+    match &kafka.advertise {
+        Some(address) if wildcard(&address.host) => {
+            let variable = "FELIX_KAFKA_ADVERTISE_ADDR";
+            let given = values.given(variable).expect("it was read above");
+            let fault = "is a wildcard, which no client can connect to; give a host name or an \
+                         address of this machine";
+            Err(refusal(find(variable), given, fault.into()))
+        }
+        None if kafka.listen.ip().is_unspecified() => Err(SettingsError::Together(format!(
+            "FELIX_KAFKA_LISTEN={} is a wildcard, which no client can connect to; set \
+             FELIX_KAFKA_ADVERTISE_ADDR to what clients should use",
+            kafka.listen
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn milliseconds(values: &Checked<'_>, variable: &str) -> Duration {
+    Duration::from_millis(values.number(variable))
+}
+
+fn fits<T: TryFrom<u64>>(value: u64) -> T {
+    T::try_from(value)
+        .ok()
+        .expect("the table's bounds fit the type")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Outcome, read};
+    use super::*;
+
+    fn refused(flags: &[&str]) -> String {
+        let arguments = ["felix-broker"]
+            .iter()
+            .chain(flags)
+            .map(|text| (*text).to_owned());
+        read(arguments, []).unwrap_err().to_string()
+    }
+
+    fn accepted(flags: &[&str]) -> Settings {
+        let arguments = ["felix-broker"]
+            .iter()
+            .chain(flags)
+            .map(|text| (*text).to_owned());
+        match read(arguments, []).unwrap() {
+            Outcome::Run(settings) => *settings,
+            Outcome::Print(text) => panic!("printed {text}"),
+        }
+    }
+
+    #[test]
+    fn without_a_listen_address_there_is_no_kafka_listener() {
+        assert_eq!(accepted(&[]).kafka, None);
+    }
+
+    #[test]
+    fn a_listener_needs_tls_to_be_off_and_a_loopback_address() {
+        let sentence = refused(&["--kafka-listen", "127.0.0.1:9092"]);
+        assert!(sentence.contains("FELIX_KAFKA_TLS=false"), "{sentence}");
+        let sentence = refused(&["--kafka-listen", "192.0.2.1:9092", "--kafka-tls", "false"]);
+        assert!(sentence.contains("no loopback address"), "{sentence}");
+        let kafka = accepted(&["--kafka-listen", "[::1]:9092", "--kafka-tls", "false"]).kafka;
+        assert!(kafka.unwrap().listen.ip().is_loopback());
+    }
+
+    #[test]
+    fn an_anonymous_tenant_beyond_loopback_must_be_asked_for_twice() {
+        let flags = ["--kafka-listen=192.0.2.1:9092", "--kafka-tls=false"];
+        let once = [&flags[..], &["--kafka-anonymous-tenant=t1"]].concat();
+        assert!(refused(&once).contains("FELIX_KAFKA_ANONYMOUS_INSECURE=true"));
+        let twice = [&once[..], &["--kafka-anonymous-insecure=true"]].concat();
+        assert!(refused(&twice).contains("no loopback address"));
+    }
+
+    #[test]
+    fn a_wildcard_is_never_told_to_clients() {
+        for host in ["0.0.0.0", "[::]"] {
+            let advertise = format!("--kafka-advertise-addr={host}:9092");
+            let sentence = refused(&["--dev", &advertise]);
+            assert!(sentence.contains("wildcard"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn core_ports_follow_the_kafka_port_unless_a_base_is_given() {
+        let flags = ["--kafka-listen=127.0.0.1:9200", "--kafka-tls=false"];
+        assert_eq!(accepted(&flags).kafka.unwrap().core_port_base, None);
+        let on = [&flags[..], &["--kafka-core-ports=true"]].concat();
+        assert_eq!(accepted(&on).kafka.unwrap().core_port_base, Some(9201));
+        let based = [&on[..], &["--kafka-core-port-base=9300"]].concat();
+        assert_eq!(accepted(&based).kafka.unwrap().core_port_base, Some(9300));
+        let last = refused(&["--dev", "--kafka-listen=127.0.0.1:65535"]);
+        assert!(last.contains("FELIX_KAFKA_CORE_PORT_BASE"), "{last}");
+    }
+
+    #[test]
+    fn zero_connections_per_address_is_no_limit() {
+        assert_eq!(
+            accepted(&["--dev"]).kafka.unwrap().connections_per_ip_max,
+            Some(128)
+        );
+        let unlimited = accepted(&["--dev", "--kafka-max-connections-per-ip=0"]);
+        assert_eq!(unlimited.kafka.unwrap().connections_per_ip_max, None);
+    }
+}

@@ -1,0 +1,367 @@
+//! The table of settings.
+
+/// What values a setting takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Switch,
+    /// A whole number within bounds, both included.
+    Number {
+        /// Least.
+        min: u64,
+        /// Greatest.
+        max: u64,
+    },
+    /// One of some words.
+    Choice(&'static [&'static str]),
+    /// An address to listen on: `ip:port`.
+    Listen,
+    /// An address clients are told: `host:port`.
+    HostPort,
+    /// Processors by the kernel's numbers: `0,2-3`.
+    Cpus,
+    /// A name of letters, digits, `.`, `_` and `-`.
+    Name,
+    /// A file or directory.
+    Path,
+    /// Any text.
+    Text,
+}
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// The environment variable, `FELIX_` first. The flag is made from it.
+    pub(crate) variable: &'static str,
+    /// What it is for: one sentence.
+    pub(crate) sentence: &'static str,
+    /// The default, as one would write it; `None`: unset.
+    pub(crate) default: Option<&'static str>,
+    /// What being unset means; empty where there is a default.
+    pub(crate) unset: &'static str,
+    /// The default under `--dev`, where it differs.
+    pub(crate) dev: Option<&'static str>,
+    /// What a number counts; empty for what is no number.
+    pub(crate) unit: &'static str,
+    /// What values it takes.
+    pub(crate) kind: Kind,
+}
+
+impl Setting {
+    /// The flag without its dashes: `FELIX_KAFKA_LISTEN` is `kafka-listen`.
+    #[must_use]
+    pub(crate) fn flag(&self) -> String {
+        self.variable
+            .strip_prefix("FELIX_")
+            .expect("every variable begins with FELIX_")
+            .to_ascii_lowercase()
+            .replace('_', "-")
+    }
+
+    /// What values it takes, for people.
+    #[must_use]
+    pub(crate) fn accepts(&self) -> String {
+        let unit = if self.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.unit)
+        };
+        match self.kind {
+            Kind::Switch => "true or false".into(),
+            Kind::Number { min, max } => format!("{min} to {max}{unit}"),
+            Kind::Choice(words) => words.join(", "),
+            Kind::Listen => "ip:port".into(),
+            Kind::HostPort => "host:port".into(),
+            Kind::Cpus => "a list such as 0,2-3".into(),
+            Kind::Name => "letters, digits, . _ -".into(),
+            Kind::Path => "a path".into(),
+            Kind::Text => "text".into(),
+        }
+    }
+
+    /// The default, for people.
+    #[must_use]
+    pub(crate) fn default_text(&self) -> String {
+        match self.default {
+            Some(value) => value.to_owned(),
+            None => format!("unset: {}", self.unset),
+        }
+    }
+}
+
+const fn setting(variable: &'static str, kind: Kind, sentence: &'static str) -> Setting {
+    Setting {
+        variable,
+        sentence,
+        default: None,
+        unset: "",
+        dev: None,
+        unit: "",
+        kind,
+    }
+}
+
+impl Setting {
+    const fn or(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    const fn unset(mut self, meaning: &'static str) -> Self {
+        self.unset = meaning;
+        self
+    }
+
+    const fn dev(mut self, default: &'static str) -> Self {
+        self.dev = Some(default);
+        self
+    }
+
+    const fn unit(mut self, unit: &'static str) -> Self {
+        self.unit = unit;
+        self
+    }
+}
+
+const fn number(min: u64, max: u64) -> Kind {
+    Kind::Number { min, max }
+}
+
+/// The greatest segment: both index files count in signed 32-bit integers.
+const SEGMENT_BYTES_MAX: u64 = felix_core::limits::SEGMENT_SPAN_MAX;
+/// The least segment: one batch of the greatest request fits.
+const SEGMENT_BYTES_MIN: u64 = felix_core::limits::REQUEST_BYTES_MAX as u64;
+
+/// Every setting of the broker.
+pub(crate) static TABLE: &[Setting] = &[
+    setting(
+        "FELIX_CORES",
+        Kind::Cpus,
+        "The processors that each run one pinned thread, by the kernel's numbers and in the order \
+         in which the broker counts its cores.",
+    )
+    .unset(
+        "from four physical cores up one processor of each but the first core, else all allowed",
+    ),
+    setting(
+        "FELIX_BROKER_ID",
+        number(1, i32::MAX as u64),
+        "The broker's number; the node ids of its cores are made from it.",
+    )
+    .or("1"),
+    setting(
+        "FELIX_RACK",
+        Kind::Name,
+        "The rack (or zone) told to Kafka clients.",
+    )
+    .unset("no rack"),
+    setting(
+        "FELIX_KAFKA_LISTEN",
+        Kind::Listen,
+        "The address of the Kafka listener.",
+    )
+    .unset("no Kafka listener")
+    .dev("127.0.0.1:9092"),
+    setting(
+        "FELIX_KAFKA_ADVERTISE_ADDR",
+        Kind::HostPort,
+        "The address Kafka clients are told to connect to; with core ports only its host is used.",
+    )
+    .unset("the listen address"),
+    setting(
+        "FELIX_KAFKA_CORE_PORTS",
+        Kind::Switch,
+        "Gives each core a Kafka port of its own and shows each core as a Kafka node, so that \
+         clients connect straight to the core that owns a partition.",
+    )
+    .or("false")
+    .dev("true"),
+    setting(
+        "FELIX_KAFKA_CORE_PORT_BASE",
+        number(0, 65_535),
+        "The port of core 0; core i listens on this plus i. 0 takes any free ports, which change \
+         with each start.",
+    )
+    .unit("port")
+    .unset("the Kafka port plus 1"),
+    setting(
+        "FELIX_KAFKA_TLS",
+        Kind::Switch,
+        "Kafka connections use TLS. This version has no TLS yet: the listener starts only with \
+         false, and then only on a loopback address.",
+    )
+    .or("true")
+    .dev("false"),
+    setting(
+        "FELIX_KAFKA_ANONYMOUS_TENANT",
+        Kind::Name,
+        "Development only: connections that do not authenticate read and write every stream of \
+         this tenant.",
+    )
+    .unset("they may do nothing")
+    .dev("dev"),
+    setting(
+        "FELIX_KAFKA_ANONYMOUS_INSECURE",
+        Kind::Switch,
+        "Allows an anonymous tenant on an address that is not loopback.",
+    )
+    .or("false"),
+    setting(
+        "FELIX_KAFKA_DEFAULT_NAMESPACE",
+        Kind::Name,
+        "The namespace meant by a topic name without a dot.",
+    )
+    .unset("such a name is unknown"),
+    setting(
+        "FELIX_KAFKA_MAX_CONNECTIONS",
+        number(1, 1_000_000),
+        "Kafka connections at once, for each Kafka node: the shared port, and each core port. \
+         Further ones are closed on arrival.",
+    )
+    .or("1024")
+    .unit("connections"),
+    setting(
+        "FELIX_KAFKA_MAX_CONNECTIONS_PER_IP",
+        number(0, 1_000_000),
+        "As above, from one address; tested first; 0 is no limit.",
+    )
+    .or("128")
+    .unit("connections"),
+    setting(
+        "FELIX_DURABLE_STORAGE_DIR",
+        Kind::Path,
+        "The directory of the logs. One broker at a time.",
+    )
+    .unset("no stream can be served")
+    .dev("./felix-data"),
+    setting(
+        "FELIX_DURABLE_FSYNC_MODE",
+        Kind::Choice(&["none", "periodic", "on_commit"]),
+        "When appends of a stream whose catalog entry names no durability are flushed to the \
+         device: when the kernel pleases, every interval, or before they are acknowledged.",
+    )
+    .or("periodic"),
+    setting(
+        "FELIX_DURABLE_FSYNC_INTERVAL_MS",
+        number(1, 60_000),
+        "The interval of periodic flushes: what a power loss may take.",
+    )
+    .or("50")
+    .unit("ms"),
+    setting(
+        "FELIX_DURABLE_SEGMENT_BYTES",
+        number(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
+        "The size at which a log file is closed and the next one begun.",
+    )
+    .or("268435456")
+    .unit("bytes"),
+    setting(
+        "FELIX_DURABLE_INDEX_SPACING_BYTES",
+        number(512, 1 << 30),
+        "Bytes of log between two index entries.",
+    )
+    .or("4096")
+    .unit("bytes"),
+    setting(
+        "FELIX_TAIL_CACHE_BYTES",
+        number(1 << 20, 1 << 40),
+        "Memory of each core for the most recent batches of its shards.",
+    )
+    .or("67108864")
+    .unit("bytes"),
+    setting(
+        "FELIX_CATALOG_FILE",
+        Kind::Path,
+        "A TOML file that lists the streams.",
+    )
+    .unset("no streams but those of --dev"),
+    setting(
+        "FELIX_BROKER_METRICS_BIND",
+        Kind::Listen,
+        "The address of /live, /ready and /metrics over HTTP.",
+    )
+    .or("127.0.0.1:8080"),
+    setting(
+        "FELIX_SHUTDOWN_DRAIN_TIMEOUT_MS",
+        number(0, 3_600_000),
+        "How long a shutdown waits for connections to finish what they asked.",
+    )
+    .or("25000")
+    .unit("ms"),
+    setting(
+        "FELIX_LOG",
+        Kind::Text,
+        "What is logged, as level or as module=level,...; RUST_LOG is used where this is unset.",
+    )
+    .or("info"),
+    setting(
+        "FELIX_LOG_FORMAT",
+        Kind::Choice(&["text", "json"]),
+        "How log lines are written to standard output.",
+    )
+    .or("text"),
+];
+
+/// A setting by its variable. Panics for a name that is not in the table.
+#[must_use]
+pub(crate) fn find(variable: &str) -> &'static Setting {
+    TABLE
+        .iter()
+        .find(|setting| setting.variable == variable)
+        .expect("settings are asked for by the names in the table")
+}
+
+/// The table as Markdown, as it stands in `docs/configuration.md`.
+#[cfg(test)]
+pub(crate) fn markdown() -> String {
+    let mut page = String::from("| variable and flag | default | values | meaning |\n");
+    page.push_str("|---|---|---|---|\n");
+    for setting in TABLE {
+        let dev = setting
+            .dev
+            .map(|value| format!("; `--dev`: {value}"))
+            .unwrap_or_default();
+        page.push_str(&format!(
+            "| `{}`<br>`--{}` | {}{dev} | {} | {} |\n",
+            setting.variable,
+            setting.flag(),
+            setting.default_text(),
+            setting.accepts(),
+            setting.sentence,
+        ));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_setting_is_in_the_configuration_page_as_the_table_has_it() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        for row in markdown().lines() {
+            assert!(
+                page.contains(row),
+                "docs/configuration.md lacks this row:\n{row}"
+            );
+        }
+    }
+
+    #[test]
+    fn variables_and_flags_are_unique_and_each_setting_says_what_unset_means() {
+        let mut seen = HashSet::new();
+        for setting in TABLE {
+            assert!(seen.insert(setting.flag()), "{}", setting.variable);
+            assert!(setting.sentence.ends_with('.'), "{}", setting.variable);
+            let explained = setting.default.is_some() == setting.unset.is_empty();
+            assert!(
+                explained,
+                "{} has a default or says what unset means",
+                setting.variable
+            );
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The real binary, started as an operator starts it, on loopback and in temporary directories.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod connections;
+mod harness;
+mod http;
+mod lifecycle;
+mod refusals;
