@@ -1,1 +1,38 @@
-//! Whole-broker tests: what they share.
+//! What the whole-broker tests share: a real broker process, real clients, and the records that go
+//! between them.
+//!
+//! A test starts a [`Broker`] with the [`Stream`]s it needs, drives it with [`kcat`], with scripts
+//! over confluent-kafka ([`python`]) or with bare bytes ([`wire`]), and reads its numbers
+//! ([`Metrics`]). Every wait has a bound; what a process printed is shown when a test fails.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "the tools of tests own their clock and show what failed processes said"
+)]
+
+mod binary;
+mod broker;
+mod clock;
+mod descriptors;
+pub mod dump_log;
+pub mod flights;
+mod http;
+pub mod kcat;
+mod metrics;
+mod ports;
+mod process;
+pub mod python;
+mod random;
+mod record;
+mod scale;
+pub mod trace;
+pub mod wire;
+
+pub use broker::{Broker, Policy, Stream};
+pub use clock::{wall_ms, within};
+pub use descriptors::Descriptors;
+pub use metrics::Metrics;
+pub use process::{Finished, Process, SIGKILL, SIGTERM};
+pub use random::Random;
+pub use record::Record;
+pub use scale::{codec_bytes, flights_rows, is_strict, kill_rounds, traced_answers};

@@ -1,0 +1,94 @@
+//! A shard's directory as the log itself writes it: grown, rolled, killed and closed.
+
+use super::Seed;
+use super::batches::plain;
+use crate::targets::log::{CONFIG, Part, SEALED, opening, run_on_executor};
+use felix_core::batch::Codec;
+use felix_core::{Batch, Timestamp, Timestamps};
+use felix_shard::log::{Log, OpenReason};
+use std::fs;
+use std::path::Path;
+
+/// The files of a directory as an input.
+fn image(dir: &Path, flags: u8) -> Vec<u8> {
+    let mut paths: Vec<_> = fs::read_dir(dir)
+        .expect("the directory is ours")
+        .map(|entry| entry.expect("it can be read").path())
+        .collect();
+    paths.sort();
+    let mut out = vec![flags];
+    for path in paths {
+        let name = path.file_name().expect("it has a name").to_string_lossy();
+        let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
+        let kind = match (stem, ending) {
+            ("generations", "") => 3,
+            ("checkpoint", "") => 4,
+            ("failed", "") => 5,
+            (_, "log") => 0,
+            (_, "index") => 1,
+            (_, "timeindex") => 2,
+            _ => 7,
+        };
+        let part = Part {
+            kind,
+            base: stem.parse().unwrap_or_default(),
+            bytes: fs::read(&path).expect("it can be read"),
+        };
+        part.write(&mut out);
+    }
+    out
+}
+
+async fn open(dir: &Path, reason: OpenReason) -> Log {
+    let opened = Log::open(dir, CONFIG, opening(reason)).await;
+    opened.expect("the log is whole").0
+}
+
+async fn grow(log: &mut Log, batches: i64) {
+    for number in 0..batches {
+        let batch = Batch::parse(plain(1 + number % 3, Codec::None)).expect("it is valid");
+        log.append(
+            batch,
+            Timestamps::Append,
+            Timestamp(1_600_000_000_000 + number),
+        )
+        .expect("the disk takes it");
+        if let Some(flush) = log.flush() {
+            let flushed = flush.run().await;
+            log.flushed(flushed).expect("the disk takes it");
+        }
+    }
+}
+
+/// Directories that open, and some that must not.
+#[must_use]
+pub fn directories() -> Vec<Seed> {
+    run_on_executor(async {
+        let mut seeds = Vec::new();
+        for (size, batches) in [("empty", 0), ("one", 1), ("rolled", 14)] {
+            let dir = tempfile::tempdir().expect("a temporary directory can be made");
+            let mut log = open(dir.path(), OpenReason::Restart).await;
+            grow(&mut log, batches).await;
+            drop(log);
+            seeds.push(Seed::ok(format!("{size}-killed"), image(dir.path(), 0)));
+            let mut log = open(dir.path(), OpenReason::Promotion).await;
+            grow(&mut log, 2).await;
+            log.close().await.expect("the log is healthy");
+            for (how, flags) in [("", 0), ("-sealed", SEALED)] {
+                let name = format!("{size}-promoted-closed{how}");
+                seeds.push(Seed::ok(name, image(dir.path(), flags)));
+            }
+            fs::write(dir.path().join("7.log"), b"").expect("the directory is ours");
+            let mut foreign = image(dir.path(), 0);
+            let part = Part {
+                kind: 6,
+                base: 7,
+                bytes: Vec::new(),
+            };
+            part.write(&mut foreign);
+            seeds.push(Seed::bad(format!("{size}-foreign"), foreign));
+        }
+        seeds.push(Seed::ok("nothing", [0]));
+        seeds
+    })
+}

@@ -1,0 +1,220 @@
+//! A shard's directory as a crash, a failing disk or a stranger may have left it.
+
+use bytes::{Buf, BufMut, Bytes};
+use felix_core::batch::{BatchBuilder, HEADER_BYTES};
+use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
+use felix_shard::log::{Log, LogConfig, LogError, OpenReason, Opening, Wanted};
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
+use std::fmt::Write as _;
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+
+/// Bit of the first byte of an input: checksums are made right before the log is opened, so that
+/// what they protect is reached.
+pub(crate) const SEALED: u8 = 1;
+
+/// Small, so that a few batches make a few segments.
+pub(crate) const CONFIG: LogConfig = LogConfig {
+    segment_bytes_max: 1000,
+    index_interval_bytes: 200,
+};
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+thread_local! {
+    static EXECUTOR: LocalExecutor = LocalExecutorBuilder::new(Placement::Unbound)
+        .io_memory(64 << 10)
+        .make()
+        .expect("the kernel has io_uring");
+}
+
+/// Runs on this thread's executor, as the log does in the broker.
+pub(crate) fn run_on_executor<T>(work: impl Future<Output = T>) -> T {
+    EXECUTOR.with(|executor| executor.run(work))
+}
+
+/// An opening as after a restart, or by another leader.
+pub(crate) fn opening(reason: OpenReason) -> Opening {
+    Opening {
+        reason,
+        generation_floor: Generation::new(0),
+        now: NOW,
+    }
+}
+
+/// A file of a directory: which one, and its bytes.
+pub(crate) struct Part {
+    /// 0 to 2: `.log`, `.index`, `.timeindex` of `base`; 3: `generations`; 4: `checkpoint`; 5:
+    /// `failed`; others: a name that is not the log's.
+    pub(crate) kind: u8,
+    pub(crate) base: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Part {
+    fn name(&self) -> String {
+        let mut name = String::new();
+        let base = self.base;
+        match self.kind {
+            0 => write!(name, "{base:020}.log"),
+            1 => write!(name, "{base:020}.index"),
+            2 => write!(name, "{base:020}.timeindex"),
+            3 => write!(name, "generations"),
+            4 => write!(name, "checkpoint"),
+            5 => write!(name, "failed"),
+            6 => write!(name, "{base}.log"),
+            other => write!(name, "stranger-{other}"),
+        }
+        .expect("a string takes everything");
+        name
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.put_u8(self.kind);
+        out.put_u32(self.base);
+        out.put_u32(self.bytes.len().try_into().expect("a seed is small"));
+        out.put_slice(&self.bytes);
+    }
+
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        if from.len() < 9 {
+            return None;
+        }
+        let (kind, base, length) = (from.get_u8(), from.get_u32(), from.get_u32());
+        // A length past the end means the rest, so that cutting an input cuts a file.
+        let length = usize::try_from(length).map_or(from.len(), |length| length.min(from.len()));
+        let (bytes, rest) = from.split_at(length);
+        *from = rest;
+        Some(Self {
+            kind,
+            base,
+            bytes: bytes.to_vec(),
+        })
+    }
+
+    /// Makes the checksums right, wherever a checksum belongs.
+    fn seal(&mut self) {
+        match self.kind {
+            0 => seal_batches(&mut self.bytes),
+            3 | 4 if self.bytes.len() >= 4 => {
+                let covered = self.bytes.len() - 4;
+                let sum = crc32c::crc32c(&self.bytes[..covered]);
+                self.bytes[covered..].copy_from_slice(&sum.to_be_bytes());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn seal_batches(mut bytes: &mut [u8]) {
+    while bytes.len() >= HEADER_BYTES {
+        let length = u32::from_be_bytes(bytes[8..12].try_into().expect("four bytes"));
+        let size = 12 + usize::try_from(length).expect("64 bits");
+        if size < HEADER_BYTES || size > bytes.len() {
+            return;
+        }
+        let (batch, rest) = bytes.split_at_mut(size);
+        let sum = crc32c::crc32c(&batch[21..]);
+        batch[17..21].copy_from_slice(&sum.to_be_bytes());
+        bytes = rest;
+    }
+}
+
+/// The first byte says whether checksums are made right, the rest are the files of a directory.
+/// Accepted: the log opens.
+///
+/// A log that opens can be read or says what is damaged, takes a batch, and opens again with all
+/// of it. A log that does not open leaves every byte of its segments where it was.
+pub fn run(data: &[u8]) -> bool {
+    let Some((flags, mut rest)) = data.split_first() else {
+        return false;
+    };
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    while let Some(mut part) = Part::read(&mut rest) {
+        if flags & SEALED != 0 {
+            part.seal();
+        }
+        fs::write(dir.path().join(part.name()), &part.bytes).expect("the directory is ours");
+    }
+    run_on_executor(check(dir.path()))
+}
+
+async fn open(dir: &Path, reason: OpenReason) -> Result<Log, LogError> {
+    Log::open(dir, CONFIG, opening(reason))
+        .await
+        .map(|(log, _)| log)
+}
+
+async fn check(dir: &Path) -> bool {
+    let mut log = match open(dir, OpenReason::Promotion).await {
+        Ok(log) => log,
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return false;
+        }
+    };
+    assert!(log.start() <= log.end());
+    assert_eq!(log.end(), log.durable_end());
+    let before = read(&log).await;
+    search(&log).await;
+    let offsets_left = Offset::from_wire(i64::MAX - 1).is_some_and(|last| log.end() < last);
+    // A segment's offsets span less than 2^31 and its base may be anything; the log owes no
+    // service past the last offset there is.
+    if !offsets_left {
+        return true;
+    }
+    let batch = Batch::parse(BatchBuilder::new().record(NOW, None, Some(b"more")).build())
+        .expect("a producer made it");
+    let placed = log
+        .append(batch, Timestamps::Append, NOW)
+        .expect("a log that opened takes a batch");
+    let end = log.end();
+    drop(log);
+
+    let log = open(dir, OpenReason::Restart)
+        .await
+        .expect("a log that opened opens again");
+    assert_eq!(log.end(), end, "everything written is still there");
+    if let (Some(before), Some(after)) = (before, read(&log).await) {
+        assert_eq!(after[..before.len()], before, "what could be read stays");
+        let new: Vec<u8> = after[before.len()..].to_vec();
+        assert_eq!(new, placed.bytes()[..]);
+    }
+    log.close().await.expect("a healthy log closes");
+    true
+}
+
+/// All bytes, which are whole batches in order; `None` where something is damaged.
+async fn read(log: &Log) -> Option<Vec<u8>> {
+    if log.start() == log.end() {
+        return Some(Vec::new());
+    }
+    let read = log.read(log.start(), log.end(), 1 << 20).run().await;
+    let pieces = read.ok()?;
+    let mut owed = log.start();
+    for piece in &pieces {
+        let mut piece: Bytes = piece.clone();
+        while !piece.is_empty() {
+            // Readers are given what is stored; they check it themselves.
+            let batch = PlacedBatch::split_from(&mut piece).ok()?;
+            assert!(batch.last_offset() >= owed, "batches come in order");
+            owed = batch.next_offset();
+        }
+    }
+    assert!(owed <= log.end());
+    // Below the recovery point an offset that was damaged is found by whoever reads that far.
+    (owed == log.visible_end(log.end())).then(|| pieces.concat())
+}
+
+async fn search(log: &Log) {
+    for wanted in [
+        Wanted::Greatest,
+        Wanted::AtOrAfter(Timestamp(0)),
+        Wanted::AtOrAfter(NOW),
+    ] {
+        if let Ok(Some((offset, _, _))) = log.search(wanted, log.end()).run().await {
+            assert!(offset < log.end());
+        }
+    }
+}

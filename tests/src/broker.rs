@@ -1,0 +1,360 @@
+//! A real broker process with a directory of its own.
+
+use crate::metrics::Metrics;
+use crate::process::{Process, SIGKILL, SIGTERM};
+use crate::{binary, http, ports};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The tests run on two cores, and so does the broker.
+pub(crate) const CORES: u16 = 2;
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// When an append is flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// When the kernel pleases.
+    None,
+    /// Every interval.
+    Periodic,
+    /// Before it is acknowledged.
+    OnCommit,
+}
+
+/// A stream in the broker's catalog file.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    topic: &'static str,
+    shards: u32,
+    policy: Policy,
+    create_time: bool,
+}
+
+impl Stream {
+    /// A periodic stream; `topic` is `<namespace>.<name>`.
+    #[must_use]
+    pub const fn new(topic: &'static str, shards: u32) -> Self {
+        Self {
+            topic,
+            shards,
+            policy: Policy::Periodic,
+            create_time: false,
+        }
+    }
+
+    /// The same with another policy.
+    #[must_use]
+    pub const fn flushed(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// The same with the producers' timestamps instead of the broker's.
+    #[must_use]
+    pub const fn stamped_by_producers(self) -> Self {
+        Self {
+            create_time: true,
+            ..self
+        }
+    }
+}
+
+/// A broker that listens. Killed and forgotten when dropped; its log is shown if the test failed.
+/// With `FELIX_TESTS_HOLD=1` a failed test first waits until somebody ends the broker by hand.
+#[derive(Debug)]
+pub struct Broker {
+    process: Process,
+    home: TempDir,
+    port: u16,
+    settings: Vec<(&'static str, &'static str)>,
+}
+
+impl Broker {
+    /// Starts a broker with these streams and waits until it is ready.
+    #[must_use]
+    pub fn start(streams: &[Stream]) -> Self {
+        Self::start_with(streams, &[])
+    }
+
+    /// The same with further `FELIX_*` settings.
+    #[must_use]
+    pub fn start_with(streams: &[Stream], settings: &[(&'static str, &'static str)]) -> Self {
+        let home = tempfile::tempdir().expect("a temporary directory can be made");
+        std::fs::write(home.path().join("streams.toml"), catalog(streams)).expect("it is ours");
+        let port = ports::free(2 + CORES);
+        let process = spawn(home.path(), port, settings);
+        let mut broker = Self {
+            process,
+            home,
+            port,
+            settings: settings.to_vec(),
+        };
+        broker.wait_until_ready();
+        broker
+    }
+
+    /// The shared Kafka address.
+    #[must_use]
+    pub fn bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The shared Kafka port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The Kafka port of one CPU core.
+    #[must_use]
+    pub fn core_port(&self, core: u16) -> u16 {
+        assert!(core < CORES);
+        self.port + 1 + core
+    }
+
+    /// CPU cores the broker runs on.
+    #[must_use]
+    pub fn cores(&self) -> u16 {
+        CORES
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.process.pid()
+    }
+
+    /// The processors that each run one of its cores, in the order of its cores.
+    #[must_use]
+    pub fn cpus(&self) -> Vec<u16> {
+        cpus()
+    }
+
+    /// Name and processors allowed of each of its threads.
+    #[must_use]
+    pub fn threads(&self) -> Vec<(String, Vec<u16>)> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it runs");
+        let tasks = tasks.map(|task| task.expect("the folder can be read").path());
+        // A thread may end while we look.
+        let statuses = tasks.filter_map(|task| std::fs::read_to_string(task.join("status")).ok());
+        let field = |status: &str, name| {
+            let found = status.lines().find_map(|line| line.strip_prefix(name));
+            found.expect("the kernel says it").trim().to_owned()
+        };
+        statuses
+            .map(|status| {
+                let cpus = parse_cpus(&field(&status, "Cpus_allowed_list:"));
+                (field(&status, "Name:"), cpus)
+            })
+            .collect()
+    }
+
+    /// Bytes of memory it has resident.
+    #[must_use]
+    pub fn resident_bytes(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kib: usize = kib
+            .and_then(|kib| kib.parse().ok())
+            .expect("the kernel says it");
+        kib << 10
+    }
+
+    /// Where its data lies.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// The directory of one shard's log.
+    #[must_use]
+    pub fn shard_dir(&self, topic: &str, partition: u32) -> PathBuf {
+        let tenant = self.data_dir().join("streams/dev");
+        let streams = std::fs::read_dir(&tenant).expect("there are streams");
+        let wanted = format!("{topic}-{partition}");
+        let mut found = streams
+            .map(|stream| stream.expect("the folder can be read").path().join(&wanted))
+            .filter(|path| path.is_dir());
+        let path = found.next().expect("the stream has that shard");
+        assert_eq!(found.next(), None, "no stream was made twice");
+        path
+    }
+
+    /// Status and text of `/ready`.
+    #[must_use]
+    pub fn ready(&self) -> (u16, String) {
+        http::get(self.http_port(), "/ready").expect("/ready answers")
+    }
+
+    /// Its numbers now.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let (status, page) = http::get(self.http_port(), "/metrics").expect("/metrics answers");
+        assert_eq!(status, 200, "{page}");
+        Metrics::new(page)
+    }
+
+    /// What it logged up to now.
+    pub fn log(&mut self) -> String {
+        let printed = String::from_utf8_lossy(self.process.stdout()).into_owned();
+        printed + &self.process.stderr()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        !self.process.has_ended()
+    }
+
+    /// kill -9, and nothing else.
+    pub fn kill(&mut self) {
+        self.process.signal(SIGKILL);
+        self.process.wait(STOP_TIMEOUT);
+    }
+
+    /// SIGTERM; how it ended.
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.process.signal(SIGTERM);
+        self.process.wait(STOP_TIMEOUT)
+    }
+
+    /// Starts it again on the same ports and data, after [`Broker::kill`] or
+    /// [`Broker::terminate`], and waits until it is ready.
+    pub fn start_again(&mut self) {
+        assert!(
+            self.process.has_ended(),
+            "two brokers never share a directory"
+        );
+        self.process = spawn(self.home.path(), self.port, &self.settings);
+        self.wait_until_ready();
+    }
+
+    fn http_port(&self) -> u16 {
+        self.port + 1 + CORES
+    }
+
+    fn wait_until_ready(&mut self) {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !http::get(self.http_port(), "/ready").is_ok_and(|(status, _)| status == 200) {
+            assert!(
+                self.is_running(),
+                "the broker ended while starting:\n{}",
+                self.log()
+            );
+            assert!(
+                Instant::now() < deadline,
+                "the broker is not ready:\n{}",
+                self.log()
+            );
+            // Readiness can only be asked for, not awaited.
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            return;
+        }
+        eprintln!("the broker said:\n{}", self.log());
+        if std::env::var("FELIX_TESTS_HOLD").is_ok_and(|hold| hold == "1") && self.is_running() {
+            let (pid, bootstrap, home) = (self.pid(), self.bootstrap(), self.home.path());
+            eprintln!(
+                "held: process {pid}, Kafka at {bootstrap}, files in {}",
+                home.display()
+            );
+            self.process.await_end();
+        }
+    }
+}
+
+/// Every setting is given, so that nothing in the developer's environment counts.
+fn spawn(home: &Path, port: u16, settings: &[(&str, &str)]) -> Process {
+    let mut command = Command::new(binary::broker());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("FELIX_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .current_dir(home)
+        .env(
+            "FELIX_CORES",
+            cpus()
+                .iter()
+                .map(u16::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        )
+        .env("FELIX_KAFKA_LISTEN", format!("127.0.0.1:{port}"))
+        .env("FELIX_KAFKA_CORE_PORTS", "true")
+        .env(
+            "FELIX_BROKER_METRICS_BIND",
+            format!("127.0.0.1:{}", port + 1 + CORES),
+        )
+        .env("FELIX_KAFKA_TLS", "false")
+        .env("FELIX_KAFKA_ANONYMOUS_TENANT", "dev")
+        .env("FELIX_DURABLE_STORAGE_DIR", home.join("data"))
+        .env("FELIX_CATALOG_FILE", home.join("streams.toml"))
+        .envs(settings.iter().copied());
+    Process::start("felix-broker", &mut command, None)
+}
+
+/// The first processors this test may use, by the kernel's numbers.
+fn cpus() -> Vec<u16> {
+    let status = std::fs::read_to_string("/proc/self/status").expect("this is Linux");
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let mut cpus = parse_cpus(list.expect("the kernel says it").trim());
+    cpus.truncate(CORES.into());
+    assert_eq!(
+        cpus.len(),
+        usize::from(CORES),
+        "whole-broker tests need two processors"
+    );
+    cpus
+}
+
+/// `0,2-3` as numbers.
+fn parse_cpus(list: &str) -> Vec<u16> {
+    let number = |text: &str| text.parse::<u16>().expect("the kernel writes numbers");
+    let ranges = list
+        .split(',')
+        .map(|range| range.split_once('-').unwrap_or((range, range)));
+    ranges
+        .flat_map(|(first, last)| number(first)..=number(last))
+        .collect()
+}
+
+fn catalog(streams: &[Stream]) -> String {
+    let mut text = String::new();
+    for stream in streams {
+        let (namespace, name) = stream.topic.split_once('.').expect("<namespace>.<name>");
+        let durability = match stream.policy {
+            Policy::None => "none",
+            Policy::Periodic => "periodic",
+            Policy::OnCommit => "on_commit",
+        };
+        let timestamps = if stream.create_time {
+            "create"
+        } else {
+            "append"
+        };
+        let shards = stream.shards;
+        write!(
+            text,
+            "[[stream]]\ntenant = \"dev\"\nnamespace = \"{namespace}\"\nname = \"{name}\"\n\
+             shards = {shards}\ndurability = \"{durability}\"\ntimestamps = \"{timestamps}\"\n\n"
+        )
+        .expect("a string takes everything");
+    }
+    text
+}

@@ -1,0 +1,53 @@
+//! kcat, the client most people try first.
+
+use crate::process::{Finished, Process};
+use crate::record::{FORMAT, Record};
+use std::process::Command;
+use std::time::Duration;
+
+/// Longer than any client waits by itself before it gives up.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Starts kcat against a bootstrap address and does not wait for it.
+#[must_use]
+pub fn start(bootstrap: &str, args: &[&str], input: Option<Vec<u8>>) -> Process {
+    let mut command = Command::new("kcat");
+    command.args(["-b", bootstrap]).args(args);
+    Process::start(&format!("kcat {}", args.join(" ")), &mut command, input)
+}
+
+/// Runs kcat to its end, however it ends.
+#[must_use]
+pub fn run(bootstrap: &str, args: &[&str], input: Option<Vec<u8>>) -> Finished {
+    start(bootstrap, args, input).finish(TIMEOUT)
+}
+
+/// What kcat prints, asserting that it succeeds.
+#[must_use]
+pub fn output(bootstrap: &str, args: &[&str]) -> String {
+    run(bootstrap, args, None).ok().text()
+}
+
+/// Produces one record per line.
+pub fn produce(bootstrap: &str, topic: &str, partition: i32, lines: &str) {
+    let partition = partition.to_string();
+    let args = ["-P", "-t", topic, "-p", &partition];
+    drop(run(bootstrap, &args, Some(lines.into())).ok());
+}
+
+/// Everything a topic holds, each partition in its order.
+#[must_use]
+pub fn read_all(bootstrap: &str, topic: &str) -> Vec<Record> {
+    let args = [
+        "-C",
+        "-t",
+        topic,
+        "-o",
+        "beginning",
+        "-e",
+        "-q",
+        "-f",
+        FORMAT,
+    ];
+    Record::parse_all(&run(bootstrap, &args, None).ok().stdout)
+}

@@ -1,0 +1,265 @@
+//! What a broker makes of a log that is not what it wrote. Damage below the recovery point is never
+//! repaired by guessing: that shard serves nothing and says which file and which byte, and every
+//! other shard serves. A tail that never was on the device is cut at the first batch that is not
+//! whole, and the shard goes on from there.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use felix_tests::wire::Wire;
+use felix_tests::{Broker, Policy, Stream, kcat};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What Kafka says where a log failed.
+const KAFKA_STORAGE_ERROR: i16 = 56;
+const RECORDS: usize = 30;
+
+fn segment(broker: &Broker, topic: &str, partition: u32) -> PathBuf {
+    let name = format!("{:020}.log", 0);
+    broker.shard_dir(topic, partition).join(name)
+}
+
+fn value(partition: u32, number: usize) -> String {
+    format!("{partition}-{number}-{}", "x".repeat(200))
+}
+
+/// One batch for each record.
+fn fill(broker: &Broker, topic: &'static str, shards: u32) {
+    let mut wire = Wire::connect(broker.port());
+    for partition in 0..shards {
+        for number in 0..RECORDS {
+            let value = value(partition, number);
+            let answer = wire.produce(topic, partition.cast_signed(), value.as_bytes());
+            assert_eq!(answer, (0, i64::try_from(number).unwrap()));
+        }
+    }
+}
+
+/// Begin of each batch, and the end of the last.
+fn batches(file: &Path) -> Vec<usize> {
+    let bytes = fs::read(file).unwrap();
+    let mut begins = vec![0];
+    while let Some(length) = bytes
+        .get(begins[begins.len() - 1] + 8..)
+        .and_then(|b| b.get(..4))
+    {
+        let length = u32::from_be_bytes(length.try_into().unwrap());
+        if length == 0 {
+            break;
+        }
+        begins.push(begins[begins.len() - 1] + 12 + usize::try_from(length).unwrap());
+    }
+    assert_eq!(begins.len(), RECORDS + 1);
+    begins
+}
+
+fn flip(file: &Path, place: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[place] ^= 0x10;
+    fs::write(file, bytes).unwrap();
+}
+
+fn zero(file: &Path, from: usize, to: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[from..to].fill(0);
+    fs::write(file, bytes).unwrap();
+}
+
+/// All values of a partition, as kcat reads them.
+fn read(broker: &Broker, topic: &str, partition: u32) -> Vec<String> {
+    let partition = partition.to_string();
+    let args = [
+        "-C",
+        "-t",
+        topic,
+        "-p",
+        &partition,
+        "-o",
+        "beginning",
+        "-e",
+        "-q",
+    ];
+    let printed = kcat::output(&broker.bootstrap(), &args);
+    printed.lines().map(str::to_owned).collect()
+}
+
+fn values(partition: u32, count: usize) -> Vec<String> {
+    (0..count).map(|number| value(partition, number)).collect()
+}
+
+/// Names and bytes of the files of a directory.
+fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_damaged_shard_is_named_and_refused_and_the_others_serve() {
+    const TOPIC: &str = "damage.durable";
+    const SHARDS: u32 = 7;
+    const FILE: &str = "00000000000000000000.log";
+    let mut broker = Broker::start(&[Stream::new(TOPIC, SHARDS)]);
+    fill(&broker, TOPIC, SHARDS);
+    assert!(broker.terminate().success());
+
+    let dirs: Vec<PathBuf> = (0..SHARDS)
+        .map(|shard| broker.shard_dir(TOPIC, shard))
+        .collect();
+    let whole: Vec<_> = dirs.iter().map(|dir| contents(dir)).collect();
+    let begins = batches(&segment(&broker, TOPIC, 0));
+    // A flipped bit in a value, a hole over two batches, an end cut off, a file of somebody else's,
+    // the file gone; shard 5 has its hole where an opening trusts the indexes, shard 6 is left alone.
+    flip(&dirs[0].join(FILE), begins[22] + 100);
+    zero(&dirs[1].join(FILE), begins[18], begins[20]);
+    zero(&dirs[5].join(FILE), begins[7], begins[9]);
+    let bytes = fs::read(dirs[2].join(FILE)).unwrap();
+    fs::write(dirs[2].join(FILE), &bytes[..bytes.len() - 5]).unwrap();
+    fs::write(dirs[3].join("orders.log"), "not ours").unwrap();
+    fs::remove_file(dirs[4].join(FILE)).unwrap();
+    let damaged: Vec<_> = dirs.iter().map(|dir| contents(dir)).collect();
+    let expected = [
+        format!("{FILE} is damaged at byte {}: ", begins[22]),
+        format!("{FILE} is damaged at byte {}: ", begins[18]),
+        format!("{FILE} is damaged at byte {}: ", begins[RECORDS - 1]),
+        "orders.log is not a file of this log".to_owned(),
+        format!("{FILE} is damaged at byte 0: the file is missing"),
+    ];
+
+    broker.start_again();
+    let (status, ready) = broker.ready();
+    assert_eq!(status, 200, "{ready}");
+    let log = broker.log();
+    let mut wire = Wire::connect(broker.port());
+    for (shard, expected) in (0..).zip(expected) {
+        let name = format!("{TOPIC}-{shard}");
+        assert!(ready.contains(&format!("failed: {name};")), "{ready}");
+        let failure = log
+            .lines()
+            .find(|line| line.contains(" ERROR ") && line.contains(&name))
+            .unwrap_or_else(|| panic!("nothing about {name}"));
+        assert!(failure.contains(&expected), "{failure}");
+        assert_eq!(wire.produce(TOPIC, shard, b"lost?").0, KAFKA_STORAGE_ERROR);
+        let fetched = wire.fetch(TOPIC, shard, 0, 100);
+        let part = &fetched.responses[0].partitions[0];
+        assert_eq!(part.error_code, KAFKA_STORAGE_ERROR);
+    }
+    assert_eq!(broker.metrics().sum("felix_shard_failed"), Some(5.0));
+    serves_up_to_the_hole(&mut broker, TOPIC, 5, begins[7]);
+    assert!(!ready.contains(&format!("{TOPIC}-6")), "{ready}");
+    assert_eq!(wire.produce(TOPIC, 6, b"goes on").0, 0);
+    let served = read(&broker, TOPIC, 6);
+    assert_eq!(served[..RECORDS], values(6, RECORDS));
+    assert_eq!(served[RECORDS..], ["goes on"]);
+
+    // Nothing was cut or "repaired": whoever has the lost bytes can put them back.
+    assert!(broker.terminate().success());
+    for shard in 0..5 {
+        assert!(
+            contents(&dirs[shard]) == damaged[shard],
+            "{}",
+            dirs[shard].display()
+        );
+        fs::remove_dir_all(&dirs[shard]).unwrap();
+        fs::create_dir(&dirs[shard]).unwrap();
+        for (path, bytes) in &whole[shard] {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+    broker.start_again();
+    assert_eq!(broker.ready(), (200, "ok".to_owned()));
+    for shard in 0..5 {
+        assert_eq!(read(&broker, TOPIC, shard), values(shard, RECORDS));
+    }
+}
+
+/// A hole that only a reader meets: all that lies before it is served, and it is not stepped over.
+fn serves_up_to_the_hole(broker: &mut Broker, topic: &'static str, partition: u32, hole: usize) {
+    let mut wire = Wire::connect(broker.port());
+    let mut fetch = |offset| {
+        let fetched = wire.fetch(topic, partition.cast_signed(), offset, 100);
+        let part = &fetched.responses[0].partitions[0];
+        (
+            part.error_code,
+            part.records.as_ref().map_or(0, |records| records.len()),
+        )
+    };
+    assert_eq!(fetch(0), (0, hole));
+    assert_eq!(fetch(7).0, KAFKA_STORAGE_ERROR);
+    // What lies behind it is whole, and may be read by who asks for it.
+    assert_eq!(fetch(20).0, 0);
+    let named = format!("00000000000000000000.log is damaged at byte {hole}: ");
+    let log = broker.log();
+    let mut lines = log
+        .lines()
+        .filter(|line| line.contains(&format!("{topic}-{partition}")));
+    assert!(lines.any(|line| line.contains(&named)), "{log}");
+}
+
+#[test]
+fn a_tail_that_was_not_durable_is_cut_at_the_damage_and_the_shard_goes_on() {
+    const TOPIC: &str = "damage.tail";
+    const SHARDS: u32 = 5;
+    // The recovery point stays at the opening: nothing asks for a flush.
+    let stream = Stream::new(TOPIC, SHARDS).flushed(Policy::None);
+    let mut broker = Broker::start(&[stream]);
+    fill(&broker, TOPIC, SHARDS);
+    broker.kill();
+
+    let files: Vec<PathBuf> = (0..SHARDS)
+        .map(|shard| segment(&broker, TOPIC, shard))
+        .collect();
+    let begins = batches(&files[0]);
+    flip(&files[0], begins[RECORDS - 1] + 80);
+    zero(&files[1], begins[10], begins[12]);
+    let bytes = fs::read(&files[2]).unwrap();
+    fs::write(&files[2], &bytes[..begins[20] + 30]).unwrap();
+    // A write that went to the wrong place: a whole batch of another offset.
+    let mut bytes = fs::read(&files[3]).unwrap();
+    bytes.copy_within(begins[3]..begins[4], begins[5]);
+    fs::write(&files[3], bytes).unwrap();
+    let kept = [RECORDS - 1, 10, 20, 5, RECORDS];
+    // Zeros alone are no loss, but what lies behind them is.
+    let lost: usize = (0..)
+        .zip(kept)
+        .map(|(shard, kept)| {
+            let bytes = fs::read(&files[shard]).unwrap();
+            let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            (last + 1).saturating_sub(begins[kept])
+        })
+        .sum();
+
+    broker.start_again();
+    assert_eq!(broker.ready(), (200, "ok".to_owned()));
+    let counted = broker
+        .metrics()
+        .sum("felix_storage_recovery_truncated_bytes_total");
+    #[expect(clippy::cast_precision_loss, reason = "few bytes")]
+    let lost = lost as f64;
+    assert!(lost > 0.0);
+    assert_eq!(counted, Some(lost));
+    let mut wire = Wire::connect(broker.port());
+    let mut expected = Vec::new();
+    for (shard, kept) in (0..SHARDS).zip(kept) {
+        assert_eq!(
+            read(&broker, TOPIC, shard),
+            values(shard, kept),
+            "shard {shard}"
+        );
+        let next = wire.produce(TOPIC, shard.cast_signed(), b"goes on");
+        assert_eq!(next, (0, i64::try_from(kept).unwrap()), "shard {shard}");
+        let mut all = values(shard, kept);
+        all.push("goes on".to_owned());
+        assert_eq!(read(&broker, TOPIC, shard), all);
+        expected.push(all);
+    }
+    // What was cut stays cut, and what came after it stays.
+    broker.kill();
+    broker.start_again();
+    for (shard, expected) in (0..SHARDS).zip(expected) {
+        assert_eq!(read(&broker, TOPIC, shard), expected);
+    }
+}

@@ -1,0 +1,256 @@
+//! A broker under pressure: peers that say nothing, peers that take nothing, memory that is used
+//! up, and cores that never sleep. Whoever behaves is served, and memory stays within its bounds.
+
+use felix_tests::{Broker, Stream, wire::Wire, within};
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TOPIC: &str = "pressure.many";
+
+/// The least memory a core may have, and what two cores of it hold.
+const MEMORY: (&str, &str) = ("FELIX_MEMORY_PER_CORE_BYTES", "33554432");
+const MEMORY_BYTES: usize = 2 * (32 << 20);
+const NO_LIMIT: [(&str, &str); 2] = [
+    ("FELIX_KAFKA_MAX_CONNECTIONS_PER_IP", "0"),
+    ("FELIX_KAFKA_MAX_CONNECTIONS", "5000"),
+];
+
+/// Longer than anything here takes on a healthy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn broker(settings: &[(&'static str, &'static str)]) -> Broker {
+    Broker::start_with(&[Stream::new(TOPIC, 2)], settings)
+}
+
+/// Asks until `holds` does; the broker can only be asked.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "a test owns its clock")]
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        #[expect(clippy::disallowed_methods, reason = "a test owns its clock")]
+        let now = Instant::now();
+        assert!(now < deadline, "never: {what}");
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what is asked for cannot be awaited"
+        )]
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn metric(broker: &Broker, name: &str) -> f64 {
+    let metrics = broker.metrics();
+    metrics
+        .sum(name)
+        .unwrap_or_else(|| panic!("no {name} in {}", metrics.page()))
+}
+
+/// A connection whose kernel keeps next to nothing for it.
+fn narrow(port: u16) -> Wire {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket can be made");
+    socket.set_recv_buffer_size(4096).expect("it is small");
+    let address: std::net::SocketAddr = ([127, 0, 0, 1], port).into();
+    socket.connect(&address.into()).expect("the broker listens");
+    Wire::over(TcpStream::from(socket))
+}
+
+/// Writes and reads rounds of a well-behaved client on one partition.
+fn behaves(wire: &mut Wire, partition: i32, bytes: usize, rounds: usize) {
+    let value = vec![b'v'; bytes];
+    for _ in 0..rounds {
+        let (error, offset) = wire.produce(TOPIC, partition, &value);
+        assert_eq!(error, 0);
+        let answer = wire.fetch(TOPIC, partition, offset, 0);
+        let part = &answer.responses[0].partitions[0];
+        assert_eq!(part.error_code, 0);
+        let records = part.records.as_ref().expect("it was written");
+        assert!(
+            records.len() > bytes,
+            "{} bytes of one record",
+            records.len()
+        );
+    }
+}
+
+#[test]
+fn a_connection_that_asks_nothing_is_closed_with_a_clean_end_and_a_waiting_one_is_not() {
+    let broker = broker(&[("FELIX_KAFKA_IDLE_TIMEOUT_MS", "300")]);
+    let mut polling = Wire::connect(broker.port());
+    polling.send_fetch(TOPIC, 0, 0, 2000).expect("it is read");
+    let mut idle: Vec<Wire> = (0..5).map(|_| Wire::connect(broker.port())).collect();
+    for wire in &mut idle {
+        drop(wire.metadata());
+    }
+    // A request that never arrives whole is none.
+    let mut half = TcpStream::connect(("127.0.0.1", broker.port())).expect("it listens");
+    half.write_all(&[0, 0, 0, 100, 0]).expect("it is read");
+    for wire in idle {
+        let mut socket = wire.socket();
+        let ended = within(PATIENCE, || socket.read(&mut [0]));
+        assert_eq!(ended.expect("an end, not a reset"), 0);
+    }
+    half.set_read_timeout(Some(PATIENCE)).expect("not zero");
+    assert_eq!(half.read(&mut [0]).expect("an end, not a reset"), 0);
+    // All of the above were idle for longer than this one has waited.
+    let answer = polling.receive_fetch();
+    assert_eq!(answer.responses[0].partitions[0].error_code, 0);
+    let mut socket = polling.socket();
+    assert_eq!(socket.read(&mut [0]).expect("then it is idle, too"), 0);
+    assert_eq!(metric(&broker, "felix_kafka_idle_closed_total"), 7.0);
+    eventually("they leave nothing behind", || {
+        metric(&broker, "felix_kafka_connections") == 0.0
+    });
+}
+
+#[test]
+fn zero_lets_idle_connections_live() {
+    let broker = broker(&[("FELIX_KAFKA_IDLE_TIMEOUT_MS", "0")]);
+    let mut idle = Wire::connect(broker.port());
+    drop(idle.metadata());
+    let mut busy = Wire::connect(broker.port());
+    behaves(&mut busy, 0, 100, 200);
+    drop(idle.metadata());
+    assert_eq!(metric(&broker, "felix_kafka_idle_closed_total"), 0.0);
+}
+
+#[test]
+fn a_peer_that_is_closed_while_it_sends_still_gets_what_it_was_answered() {
+    let broker = broker(&[]);
+    for _ in 0..20 {
+        let mut wire = Wire::connect(broker.port());
+        wire.send_fetch(TOPIC, 0, 0, 0).expect("it is read");
+        // A length out of bounds, and more than one receive takes.
+        wire.socket()
+            .write_all(&[0xff; 200 << 10])
+            .expect("the kernel takes it");
+        let answer = wire.receive_fetch();
+        assert_eq!(answer.responses[0].partitions[0].error_code, 0);
+        let ended = wire.socket().read(&mut [0]);
+        assert_eq!(ended.expect("an end, not a reset"), 0);
+        // A socket that is closed for good would answer the first of these with a reset, and the
+        // next would fail.
+        for _ in 0..3 {
+            let late = wire.socket().write_all(b"what was on its way");
+            late.expect("it is read until we end, too");
+        }
+    }
+    eventually("none is kept once its peer has ended", || {
+        metric(&broker, "felix_net_open_connections") == 0.0
+    });
+}
+
+#[test]
+fn a_thousand_readers_that_take_nothing_hold_a_bounded_memory_and_nobody_else_waits() {
+    const READERS: usize = 1000;
+    const BATCH_BYTES: usize = 50_000;
+    // What each may hold beyond the pool: its buffers, and what a Fetch brings in any case.
+    const PER_READER_BYTES: usize = (64 << 10) + BATCH_BYTES + (32 << 10);
+    // The allocator's slack, and what the broker needs to serve at all.
+    const CONSTANT_BYTES: usize = 64 << 20;
+    // A small tail, so that what is read takes memory of its own.
+    let tail = ("FELIX_TAIL_CACHE_BYTES", "1048576");
+    let broker = broker(&[MEMORY, NO_LIMIT[0], NO_LIMIT[1], tail]);
+    let mut writer = Wire::connect(broker.port());
+    let batch = vec![b'x'; BATCH_BYTES];
+    for _ in 0..400 {
+        assert_eq!(writer.produce(TOPIC, 0, &batch).0, 0);
+    }
+    let before = broker.resident_bytes();
+    let mut slow: Vec<Wire> = (0..READERS).map(|_| narrow(broker.port())).collect();
+    for (number, wire) in slow.iter_mut().enumerate() {
+        for fetch in 0..20 {
+            let offset = i64::try_from((number + fetch * 19) % 380).expect("small");
+            wire.send_fetch(TOPIC, 0, offset, 0)
+                .expect("small enough for the kernel");
+        }
+    }
+    // Others write little and much, on both partitions, on both cores, and read it.
+    for core in 0..broker.cores() {
+        let mut wire = Wire::connect(broker.core_port(core));
+        for partition in 0..2 {
+            behaves(&mut wire, partition, 100, 50);
+            behaves(&mut wire, partition, 500_000, 5);
+        }
+    }
+    let held = broker.resident_bytes().saturating_sub(before);
+    let bound = MEMORY_BYTES + READERS * PER_READER_BYTES + CONSTANT_BYTES;
+    assert!(
+        held <= bound,
+        "{held} bytes held, at most {bound} were promised"
+    );
+    assert!(metric(&broker, "felix_memory_used_bytes") > 0.0);
+
+    // Those who hold what others want, and do nothing, have to go in the end.
+    eventually("stalled readers are closed", || {
+        metric(&broker, "felix_kafka_stalled_closed_total") > 0.0
+    });
+    drop(slow);
+    eventually("all is given back", || {
+        metric(&broker, "felix_memory_used_bytes") == 0.0
+    });
+}
+
+#[test]
+fn requests_that_never_arrive_whole_hold_up_large_ones_for_a_while_and_small_ones_never() {
+    let broker = broker(&[MEMORY, NO_LIMIT[0], NO_LIMIT[1]]);
+    let port = broker.core_port(0);
+    let mut hoarders = Vec::new();
+    for _ in 0..5 {
+        let mut hoarder = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let mut begun = vec![0; 200 << 10];
+        begun[..4].copy_from_slice(&(7_i32 << 20).to_be_bytes());
+        hoarder.set_write_timeout(Some(PATIENCE)).expect("not zero");
+        hoarder.write_all(&begun).expect("the kernel takes it");
+        hoarders.push(hoarder);
+    }
+    eventually("the memory is used up", || {
+        metric(&broker, "felix_memory_waits_total") > 0.0
+    });
+    behaves(&mut Wire::connect(port), 0, 1000, 100);
+    assert_eq!(metric(&broker, "felix_kafka_stalled_closed_total"), 0.0);
+    // The other core's memory is its own.
+    behaves(&mut Wire::connect(broker.core_port(1)), 1, 900_000, 3);
+    // On the same core a large request gets its turn once those who do nothing have to go.
+    behaves(&mut Wire::connect(port), 0, 900_000, 1);
+    assert!(metric(&broker, "felix_kafka_stalled_closed_total") > 0.0);
+}
+
+#[test]
+fn cores_that_look_before_they_sleep_do_not_sleep_between_requests_and_lose_nothing() {
+    let broker = broker(&[("FELIX_SPIN_US", "1000000")]);
+    // One of the two partitions belongs to the other core, so every round crosses the lanes.
+    let mut wire = Wire::connect(broker.core_port(0));
+    behaves(&mut wire, 0, 100, 1);
+    behaves(&mut wire, 1, 100, 1);
+    let before = metric(&broker, "felix_net_parks_total");
+    behaves(&mut wire, 0, 100, 100);
+    behaves(&mut wire, 1, 100, 100);
+    let slept = metric(&broker, "felix_net_parks_total") - before;
+    assert_eq!(slept, 0.0, "sleeps in four hundred round trips");
+    assert!(metric(&broker, "felix_shard_hops_total") > 0.0);
+    for partition in 0..2 {
+        let answer = wire.fetch(TOPIC, partition, 0, 0);
+        assert_eq!(answer.responses[0].partitions[0].high_watermark, 101);
+    }
+}
+
+#[test]
+fn idle_cores_ask_their_sockets_nothing() {
+    let broker = broker(&[]);
+    let mut idle: Vec<Wire> = (0..50).map(|_| Wire::connect(broker.port())).collect();
+    for wire in &mut idle {
+        drop(wire.metadata());
+    }
+    let polls = || metric(&broker, "felix_net_polls_total");
+    let mut before = polls();
+    eventually("they come to rest", || {
+        let now = polls();
+        std::mem::replace(&mut before, now) == now
+    });
+    #[expect(clippy::disallowed_methods, reason = "nothing is to happen meanwhile")]
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(polls(), before);
+}
