@@ -1,6 +1,5 @@
 //! From the command line to a broker that serves: each step may refuse, with a sentence.
 
-use crate::catalog_file::{self, Described};
 use crate::catalog_state::CatalogState;
 use crate::clock::SystemClock;
 use crate::collect::Collector;
@@ -13,10 +12,12 @@ use crate::kafka_core::KafkaPlan;
 use crate::listeners::{self, Listeners};
 use crate::mailbox::{Inside, Outside, mailbox};
 use crate::probe::{self, Needs};
+use crate::prober::Prober;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
-use crate::{dev, logging, shutdown};
+use crate::{catalog_file, check, dev, logging, shutdown};
 use crossbeam_channel::Receiver;
+use felix_core::stalls::StallBounds;
 use felix_core::{Catalog, CpuId, Generation, ShardId};
 use felix_shard::log::LogConfig;
 use felix_shard::{CoreConfig, ShardSpec};
@@ -76,6 +77,10 @@ pub fn main() -> ExitCode {
             drop(write!(io::stdout(), "{text}"));
             ExitCode::SUCCESS
         }
+        Ok(Outcome::Check(settings)) => match check::check(&settings) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(fault) => complain(&fault, EXIT_USAGE),
+        },
         Ok(Outcome::Run(settings)) => match run(&settings) {
             Ok(()) => ExitCode::SUCCESS,
             Err(fault) => complain(&fault, EXIT_FAILURE),
@@ -230,25 +235,14 @@ fn warn(settings: &Settings) {
 
 /// The streams, and the directory that remembers who they are.
 fn open_catalog(settings: &Settings) -> Result<(Option<(DataDir, CatalogState)>, Catalog), String> {
-    let default = settings.storage.durability;
-    let mut listed = match &settings.catalog_file {
-        Some(path) => catalog_file::read(path, default)?,
-        None => Vec::new(),
-    };
-    let clicks = Described::dev(default);
-    if settings.dev && !listed.iter().any(|stream| stream.is_namesake(&clicks)) {
-        listed.push(clicks);
-    }
+    let file = settings.catalog_file.as_deref();
+    let listed = catalog_file::listed(file, settings.dev, settings.storage.durability)?;
     let Some(directory) = &settings.storage.directory else {
         if listed.is_empty() {
             tracing::warn!("no data directory and no streams: there is nothing to serve");
             return Ok((None, Catalog::default()));
         }
-        return Err(
-            "the catalog has durable streams and there is nowhere to keep them; set \
-                    FELIX_DURABLE_STORAGE_DIR"
-                .into(),
-        );
+        return Err(check::NOWHERE.into());
     };
     let data = DataDir::lock(directory)?;
     tracing::info!(path = %data.path().display(), "data directory");
@@ -302,7 +296,10 @@ fn launch(
     let (phase, phase_seen) = watch::channel(Phase::Opening);
     let pages = Pages {
         phase: phase_seen,
-        collector: Collector::new(cores.clone()),
+        collector: Collector::new(
+            cores.clone(),
+            Prober::new(cores.clone(), settings.probe_interval),
+        ),
     };
     let control = Control::start(http, pages, tell.clone())
         .map_err(|error| format!("the control thread cannot start: {error}"))?;
@@ -312,7 +309,8 @@ fn launch(
     let config = core_config(&settings.storage);
     let mut plans = match (kafka, &settings.kafka, cores.first()) {
         (Some(listeners), Some(kafka), Some(keeper)) => {
-            KafkaPlan::of_cores(listeners, kafka, settings.broker, keeper)
+            let memory = settings.core.memory_bytes_max;
+            KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, keeper)
         }
         (Some(_) | None, _, _) => Vec::new(),
     }
@@ -325,6 +323,11 @@ fn launch(
             cpu: *cpu,
             lanes,
             storage: config.clone(),
+            vigil: settings.core.spin,
+            stalls: StallBounds {
+                counted: settings.core.stall_counted,
+                reported: settings.core.stall_logged,
+            },
             shards: specs.clone(),
             catalog: Arc::clone(&catalog),
             kafka: plans.next(),

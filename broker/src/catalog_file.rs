@@ -85,11 +85,32 @@ enum TimestampsWord {
     Create,
 }
 
+/// The streams of the catalog file, if there is one, and the one that `--dev` brings unless the file
+/// has it. A stream that names no durability gets `default`.
+///
+/// # Errors
+/// A sentence with the file and the line.
+pub(crate) fn listed(
+    file: Option<&Path>,
+    dev: bool,
+    default: Durability,
+) -> Result<Vec<Described>, String> {
+    let mut listed = match file {
+        Some(path) => read(path, default)?,
+        None => Vec::new(),
+    };
+    let clicks = Described::dev(default);
+    if dev && !listed.iter().any(|stream| stream.is_namesake(&clicks)) {
+        listed.push(clicks);
+    }
+    Ok(listed)
+}
+
 /// Reads a catalog file. A stream that names no durability gets `default`.
 ///
 /// # Errors
 /// A sentence with the file and the line.
-pub(crate) fn read(path: &Path, default: Durability) -> Result<Vec<Described>, String> {
+fn read(path: &Path, default: Durability) -> Result<Vec<Described>, String> {
     let text = fs::read_to_string(path).map_err(|error| {
         let shown = path.display();
         format!("the catalog file {shown} cannot be read: {error}; FELIX_CATALOG_FILE names it")

@@ -2,25 +2,47 @@
 
 use crate::core_task::Message;
 use crate::mailbox::Outside;
+use crate::prober::Prober;
 use crate::readiness::ShardCounts;
-use felix_core::metrics::{Kind, Sample};
+use felix_core::Monotonic;
+use felix_core::metrics::{Distribution, Kind, Metrics, Sample};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How long a core may take to tell its numbers. One that does not is named, and the rest shown.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// All that is shown, of one core or of many.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Numbers {
+    /// Counters and gauges.
+    pub(crate) samples: Vec<Sample>,
+    /// How long things took.
+    pub(crate) distributions: Vec<Distribution>,
+}
+
+impl Numbers {
+    /// Takes what `metrics` show at `now`.
+    pub(crate) fn take(&mut self, metrics: &dyn Metrics, now: Monotonic) {
+        metrics.collect(&mut |sample| self.samples.push(sample));
+        metrics.distributions(now, &mut |distribution| {
+            self.distributions.push(distribution)
+        });
+    }
+}
+
 /// Asks every core. Belongs to the control thread.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Collector {
     cores: Vec<Outside<Message>>,
+    prober: Prober<Message>,
     fixed: Vec<Sample>,
 }
 
 impl Collector {
-    /// Asks these cores, in their order.
+    /// Asks these cores, in their order, and their prober.
     #[must_use]
-    pub(crate) fn new(cores: Vec<Outside<Message>>) -> Self {
+    pub(crate) fn new(cores: Vec<Outside<Message>>, prober: Prober<Message>) -> Self {
         let build = Sample {
             name: "felix_build_info",
             help: "The version that runs.",
@@ -30,8 +52,14 @@ impl Collector {
         };
         Self {
             cores,
+            prober,
             fixed: vec![build],
         }
+    }
+
+    /// What looks at the cores from outside, to be run.
+    pub(crate) fn prober(&self) -> &Prober<Message> {
+        &self.prober
     }
 
     /// The shards as core 0 sees them, which is told of every change by their owners.
@@ -44,8 +72,8 @@ impl Collector {
             .ok()
     }
 
-    /// The samples of all cores that answer in time, and of the process.
-    pub(crate) async fn samples(&self) -> Vec<Sample> {
+    /// The numbers of all cores that answer in time, and of the process.
+    pub(crate) async fn numbers(&self) -> Numbers {
         let asked: Vec<_> = self
             .cores
             .iter()
@@ -55,15 +83,19 @@ impl Collector {
                 answer
             })
             .collect();
-        let mut samples = self.fixed.clone();
+        let mut numbers = Numbers {
+            samples: self.fixed.clone(),
+            distributions: Vec::new(),
+        };
         let deadline = tokio::time::Instant::now() + ANSWER_TIMEOUT;
         for (core, answer) in asked.into_iter().enumerate() {
             let answer = tokio::time::timeout_at(deadline, answer).await;
             let answered = matches!(answer, Ok(Ok(_)));
             if let Ok(Ok(of_core)) = answer {
-                samples.extend(of_core);
+                numbers.samples.extend(of_core.samples);
+                numbers.distributions.extend(of_core.distributions);
             }
-            samples.push(Sample {
+            numbers.samples.push(Sample {
                 name: "felix_core_answers",
                 help: "Whether the core told its numbers in time.",
                 kind: Kind::Gauge,
@@ -71,6 +103,9 @@ impl Collector {
                 value: f64::from(u8::from(answered)),
             });
         }
-        samples
+        let distributions = &mut numbers.distributions;
+        self.prober
+            .distributions(&mut |distribution| distributions.push(distribution));
+        numbers
     }
 }

@@ -1,4 +1,5 @@
-//! The control thread: HTTP and signals, on a runtime of its own that no core ever waits for.
+//! The control thread: HTTP, signals and the prober, on a runtime of its own that no core ever
+//! waits for.
 
 use crate::boot::Event;
 use crate::http::{self, Pages};
@@ -6,6 +7,7 @@ use crossbeam_channel::Sender;
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::TcpListener;
+use std::rc::Rc;
 use std::thread::{self, JoinHandle};
 use tokio::net;
 use tokio::runtime;
@@ -21,7 +23,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Starts serving `pages` on `listener`, and telling `events` of the first signal to end. The
+    /// Starts serving `pages` on `listener`, probing the cores, and telling `events` of the first signal to end. The
     /// second one ends the process on the spot.
     ///
     /// # Errors
@@ -51,7 +53,9 @@ impl Control {
                     tokio::task::spawn_local(signals.listen(events));
                     let listener = net::TcpListener::from_std(listener)
                         .expect("a bound, non-blocking listener joins the runtime it is handed to");
-                    tokio::task::spawn_local(http::serve(listener, pages));
+                    let pages = Rc::new(pages);
+                    tokio::task::spawn_local(http::serve(listener, Rc::clone(&pages)));
+                    tokio::task::spawn_local(async move { pages.collector.prober().run().await });
                     // The other end says nothing; it goes.
                     drop(stopped.await);
                 };

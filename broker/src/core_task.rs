@@ -6,14 +6,17 @@
 
 use crate::boot::Event;
 use crate::clock::SystemClock;
+use crate::collect::Numbers;
 use crate::door::Full;
 use crate::kafka_core::{KafkaCore, KafkaPlan};
 use crate::mailbox::Inside;
+use crate::prober::Ping;
 use crate::readiness::ShardCounts;
 use crossbeam_channel::Sender;
-use felix_core::metrics::{Metrics, Sample};
+use felix_core::metrics::Metrics;
 use felix_core::shards::ShardState;
-use felix_core::{Catalog, Clock, CpuId, Generation, Monotonic, ShardId, Shards};
+use felix_core::stalls::{Stall, StallBounds, Work};
+use felix_core::{Catalog, Clock, CpuId, Generation, Monotonic, ShardId, Shards, Stalls};
 use felix_kafka::{CatalogView, Signal};
 use felix_net::Reactor;
 use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
@@ -40,7 +43,9 @@ const PREEMPT_TIMER: Duration = Duration::from_micros(200);
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Tell your numbers. One at a time per HTTP request.
-    Metrics(oneshot::Sender<Vec<Sample>>),
+    Metrics(oneshot::Sender<Numbers>),
+    /// Tell when you take this. One at a time.
+    Ping(Ping),
     /// Tell how the shards are. One at a time per HTTP request.
     Shards(oneshot::Sender<ShardCounts>),
     /// A connection of another core wants through the door of the shared port. One at a time per
@@ -67,6 +72,12 @@ pub(crate) enum Message {
     Close,
 }
 
+impl From<Ping> for Message {
+    fn from(ping: Ping) -> Self {
+        Self::Ping(ping)
+    }
+}
+
 /// What a core is made from.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -78,6 +89,10 @@ pub(crate) struct Plan {
     pub(crate) lanes: CoreSeed,
     /// How it keeps its shards.
     pub(crate) storage: CoreConfig,
+    /// How long it looks for work before it sleeps.
+    pub(crate) vigil: Duration,
+    /// What counts as a stall.
+    pub(crate) stalls: StallBounds,
     /// All shards of the broker.
     pub(crate) shards: Vec<ShardSpec>,
     /// What streams there are.
@@ -138,9 +153,15 @@ async fn name_blocking_thread(core: CpuId) {
 
 async fn live(plan: Plan) -> Result<(), String> {
     let clock: Rc<dyn Clock> = Rc::new(SystemClock);
-    let reactor = Reactor::new().map_err(|error| format!("no epoll set: {error}"))?;
-    let sockets = glommio::spawn_local(reactor.run());
-    let shards = plan.lanes.start(plan.storage, Rc::clone(&clock));
+    let stalls = Rc::new(Stalls::new(Rc::clone(&clock), plan.stalls, log_stall));
+    let reactor = Reactor::watchful(plan.vigil, Rc::clone(&clock))
+        .map_err(|error| format!("no epoll set: {error}"))?;
+    let watched = Rc::clone(&stalls).watch(Work::Sockets, "sockets", reactor.run());
+    let sockets = glommio::spawn_local(watched);
+    let lanes = plan.lanes;
+    let shards = lanes.start(plan.storage, Rc::clone(&clock), Rc::clone(&stalls));
+    let stirred = reactor.clone();
+    shards.when_called(move || stirred.stir());
     shards.open(plan.shards);
 
     let catalog = CatalogView::new(Rc::new((*plan.catalog).clone()));
@@ -154,6 +175,7 @@ async fn live(plan: Plan) -> Result<(), String> {
                 router,
                 catalog.clone(),
                 Rc::clone(&clock),
+                Rc::clone(&stalls),
                 &reactor,
             )
             .map_err(|error| format!("the Kafka listener: {error}"))?,
@@ -163,7 +185,8 @@ async fn live(plan: Plan) -> Result<(), String> {
         core: plan.core,
         catalog,
         router: shards.router(),
-        metrics: vec![shards.metrics(), reactor.metrics()],
+        metrics: vec![shards.metrics(), reactor.metrics(), stalls.clone()],
+        clock: Rc::clone(&clock),
         kafka,
         events: plan.events,
         deadline: Cell::new(None),
@@ -171,7 +194,8 @@ async fn live(plan: Plan) -> Result<(), String> {
         close: Signal::default(),
         end: Signal::default(),
     });
-    let mail = glommio::spawn_local(Rc::clone(&core).mail(plan.inside));
+    let mail = Rc::clone(&core).mail(plan.inside, reactor.clone());
+    let mail = glommio::spawn_local(stalls.watch(Work::Mail, "mailbox", mail));
 
     if let Either::Left(_) = select(pin!(shards.opened()), core.drain.raised()).await {
         core.tell(Event::CoreOpened {
@@ -193,9 +217,27 @@ async fn live(plan: Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// The thread's name, which is in the line, says which core it was.
+fn log_stall(stall: &Stall<'_>) {
+    let Stall {
+        work,
+        name,
+        took,
+        left_out,
+    } = stall;
+    tracing::warn!(
+        task = work.label(),
+        name,
+        took_us = took.as_micros(),
+        left_out = (*left_out > 0).then_some(*left_out),
+        "a core was held too long"
+    );
+}
+
 /// What a running core answers from.
 struct Core {
     core: CpuId,
+    clock: Rc<dyn Clock>,
     catalog: CatalogView,
     router: Router,
     metrics: Vec<Rc<dyn Metrics>>,
@@ -209,10 +251,13 @@ struct Core {
 
 impl Core {
     /// Answers messages until the core has nothing left that they could be about.
-    async fn mail(self: Rc<Self>, mut inside: Inside<Message>) {
+    async fn mail(self: Rc<Self>, mut inside: Inside<Message>, reactor: Reactor) {
         loop {
             match select(pin!(inside.next()), self.end.raised()).await {
-                Either::Left((Some(message), _)) => self.answer(message),
+                Either::Left((Some(message), _)) => {
+                    reactor.stir();
+                    self.answer(message);
+                }
                 Either::Left((None, _)) | Either::Right(_) => return,
             }
         }
@@ -221,7 +266,8 @@ impl Core {
     fn answer(&self, message: Message) {
         // An answer that nobody waits for any more is none.
         match message {
-            Message::Metrics(reply) => drop(reply.send(self.samples())),
+            Message::Metrics(reply) => drop(reply.send(self.numbers())),
+            Message::Ping(ping) => drop(ping.send(self.clock.monotonic())),
             Message::Shards(reply) => drop(reply.send(self.shard_counts())),
             Message::Enter { ip, reply } => {
                 let doors = self.kafka.as_ref().map(KafkaCore::doors);
@@ -240,13 +286,16 @@ impl Core {
         }
     }
 
-    fn samples(&self) -> Vec<Sample> {
-        let mut samples = Vec::new();
-        let kafka = self.kafka.as_ref().map(KafkaCore::metrics);
-        for metrics in self.metrics.iter().chain(&kafka) {
-            metrics.collect(&mut |sample| samples.push(sample));
+    fn numbers(&self) -> Numbers {
+        let mut numbers = Numbers::default();
+        let now = self.clock.monotonic();
+        for metrics in &self.metrics {
+            numbers.take(&**metrics, now);
         }
-        samples
+        for metrics in self.kafka.iter().flat_map(KafkaCore::metrics) {
+            numbers.take(metrics, now);
+        }
+        numbers
     }
 
     /// All shards of the broker, as this core's table has them.

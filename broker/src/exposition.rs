@@ -1,50 +1,141 @@
-//! Samples as Prometheus reads them.
+//! Numbers as Prometheus reads them.
 
-use felix_core::metrics::{Kind, Sample};
+use crate::collect::Numbers;
+use felix_core::histogram::Snapshot;
+use felix_core::metrics::{Distribution, Kind, Sample};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 type Labels = Option<(&'static str, String)>;
 
+/// What is shown of a distribution, next to how many there were and how long they took.
+const QUANTILES: [(&str, f64); 5] = [
+    ("0.5", 0.5),
+    ("0.9", 0.9),
+    ("0.99", 0.99),
+    ("0.999", 0.999),
+    ("1", 1.0),
+];
+
+/// All that goes by one name.
 struct Family {
     help: &'static str,
-    kind: Kind,
-    values: BTreeMap<Labels, f64>,
+    values: Values,
 }
 
-/// The page of these samples, those of one name and label added up.
+enum Values {
+    Numbers(Kind, BTreeMap<Labels, f64>),
+    Summaries(BTreeMap<Labels, Snapshot>),
+}
+
+/// The page of these numbers, those of one name and label taken together.
 #[must_use]
-pub(crate) fn page(samples: impl IntoIterator<Item = Sample>) -> String {
+pub(crate) fn page(numbers: Numbers) -> String {
     let mut families: BTreeMap<&'static str, Family> = BTreeMap::new();
-    for sample in samples {
-        let family = families.entry(sample.name).or_insert_with(|| Family {
-            help: sample.help,
-            kind: sample.kind,
-            values: BTreeMap::new(),
-        });
-        *family.values.entry(sample.label).or_insert(0.0) += sample.value;
+    for sample in numbers.samples {
+        add(&mut families, sample);
+    }
+    for distribution in numbers.distributions {
+        add_distribution(&mut families, distribution);
     }
     let mut page = String::new();
     for (name, family) in &families {
-        write_family(&mut page, name, family).expect("a string takes everything");
+        family
+            .write(name, &mut page)
+            .expect("a string takes everything");
     }
     page
 }
 
-fn write_family(page: &mut String, name: &str, family: &Family) -> std::fmt::Result {
-    let kind = match family.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
+fn add(families: &mut BTreeMap<&'static str, Family>, sample: Sample) {
+    let family = families.entry(sample.name).or_insert_with(|| Family {
+        help: sample.help,
+        values: Values::Numbers(sample.kind, BTreeMap::new()),
+    });
+    let Values::Numbers(kind, values) = &mut family.values else {
+        unreachable!("{} is a distribution elsewhere", sample.name);
     };
-    writeln!(page, "# HELP {name} {}", family.help)?;
-    writeln!(page, "# TYPE {name} {kind}")?;
-    for (label, value) in &family.values {
-        match label {
-            None => writeln!(page, "{name} {value}")?,
-            Some((key, text)) => writeln!(page, "{name}{{{key}=\"{}\"}} {value}", escape(text))?,
+    let value = values.entry(sample.label).or_insert(0.0);
+    match kind {
+        Kind::Counter | Kind::Gauge => *value += sample.value,
+        Kind::Maximum => *value = value.max(sample.value),
+    }
+}
+
+fn add_distribution(families: &mut BTreeMap<&'static str, Family>, distribution: Distribution) {
+    let family = families.entry(distribution.name).or_insert_with(|| Family {
+        help: distribution.help,
+        values: Values::Summaries(BTreeMap::new()),
+    });
+    let Values::Summaries(summaries) = &mut family.values else {
+        unreachable!("{} is a number elsewhere", distribution.name);
+    };
+    match summaries.get_mut(&distribution.label) {
+        Some(sum) => sum.add(&distribution.values),
+        None => {
+            summaries.insert(distribution.label, distribution.values);
         }
     }
-    Ok(())
+}
+
+impl Family {
+    fn write(&self, name: &str, page: &mut String) -> fmt::Result {
+        let kind = match &self.values {
+            Values::Numbers(Kind::Counter, _) => "counter",
+            Values::Numbers(Kind::Gauge | Kind::Maximum, _) => "gauge",
+            Values::Summaries(_) => "summary",
+        };
+        writeln!(page, "# HELP {name} {}", self.help)?;
+        writeln!(page, "# TYPE {name} {kind}")?;
+        match &self.values {
+            Values::Numbers(_, values) => {
+                for (label, value) in values {
+                    write_line(page, name, label.as_ref(), None, value)?;
+                }
+            }
+            Values::Summaries(summaries) => {
+                for (label, snapshot) in summaries {
+                    write_summary(page, name, label.as_ref(), snapshot)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+type Label<'a> = Option<&'a (&'static str, String)>;
+
+fn write_summary(
+    page: &mut String,
+    name: &str,
+    label: Label<'_>,
+    values: &Snapshot,
+) -> fmt::Result {
+    for (text, share) in QUANTILES {
+        // Nothing in the window: there is no such number, which Prometheus writes so.
+        let value = values.quantile_us(share);
+        let value = value.map_or("NaN".to_owned(), |us| us.to_string());
+        write_line(page, name, label, Some(text), &value)?;
+    }
+    write_line(page, &format!("{name}_sum"), label, None, &values.sum_us())?;
+    write_line(page, &format!("{name}_count"), label, None, &values.count())
+}
+
+fn write_line(
+    page: &mut String,
+    name: &str,
+    label: Label<'_>,
+    quantile: Option<&str>,
+    value: &dyn fmt::Display,
+) -> fmt::Result {
+    let label = label.map(|(key, text)| format!("{key}=\"{}\"", escape(text)));
+    let quantile = quantile.map(|quantile| format!("quantile=\"{quantile}\""));
+    let labels: Vec<String> = label.into_iter().chain(quantile).collect();
+    if labels.is_empty() {
+        writeln!(page, "{name} {value}")
+    } else {
+        writeln!(page, "{name}{{{}}} {value}", labels.join(","))
+    }
 }
 
 fn escape(text: &str) -> String {
@@ -56,25 +147,34 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use felix_core::{Histogram, Monotonic};
+    use std::time::Duration;
 
-    fn sample(name: &'static str, label: Labels, value: f64) -> Sample {
+    fn sample(name: &'static str, kind: Kind, label: Labels, value: f64) -> Sample {
         Sample {
             name,
             help: "Help.",
-            kind: Kind::Counter,
+            kind,
             label,
             value,
         }
     }
 
+    fn page_of(samples: impl Into<Vec<Sample>>) -> String {
+        page(Numbers {
+            samples: samples.into(),
+            distributions: Vec::new(),
+        })
+    }
+
     #[test]
     fn cores_are_added_up_unless_the_label_tells_them_apart() {
         let core = |core: &str| Some(("core", core.to_owned()));
-        let page = page([
-            sample("felix_b", core("0"), 1.0),
-            sample("felix_a_total", None, 2.0),
-            sample("felix_b", core("1"), 4.5),
-            sample("felix_a_total", None, 3.0),
+        let page = page_of([
+            sample("felix_b", Kind::Counter, core("0"), 1.0),
+            sample("felix_a_total", Kind::Counter, None, 2.0),
+            sample("felix_b", Kind::Counter, core("1"), 4.5),
+            sample("felix_a_total", Kind::Counter, None, 3.0),
         ]);
         assert_eq!(
             page,
@@ -85,8 +185,56 @@ mod tests {
     }
 
     #[test]
+    fn of_a_maximum_the_greatest_of_all_cores_is_shown() {
+        let page = page_of([
+            sample("felix_a_us_max", Kind::Maximum, None, 7.0),
+            sample("felix_a_us_max", Kind::Maximum, None, 900.0),
+            sample("felix_a_us_max", Kind::Maximum, None, 30.0),
+        ]);
+        assert!(page.ends_with("# TYPE felix_a_us_max gauge\nfelix_a_us_max 900\n"));
+    }
+
+    #[test]
+    fn a_distribution_is_a_summary_over_the_values_of_all_cores() {
+        let now = Monotonic(Duration::from_secs(1));
+        let core = |us| {
+            let histogram = Histogram::default();
+            histogram.record(Monotonic(now.0 - Duration::from_micros(us)), now);
+            Distribution {
+                name: "felix_a_us",
+                help: "Help.",
+                label: None,
+                values: histogram.snapshot(now),
+            }
+        };
+        let text = page(Numbers {
+            samples: Vec::new(),
+            distributions: vec![core(10), core(100)],
+        });
+        assert_eq!(
+            text,
+            "# HELP felix_a_us Help.\n# TYPE felix_a_us summary\n\
+             felix_a_us{quantile=\"0.5\"} 10\nfelix_a_us{quantile=\"0.9\"} 100\n\
+             felix_a_us{quantile=\"0.99\"} 100\nfelix_a_us{quantile=\"0.999\"} 100\n\
+             felix_a_us{quantile=\"1\"} 100\nfelix_a_us_sum 110\nfelix_a_us_count 2\n"
+        );
+        let labelled = Distribution {
+            label: Some(("core", "1".to_owned())),
+            values: Histogram::default().snapshot(now),
+            ..core(1)
+        };
+        let text = page(Numbers {
+            samples: Vec::new(),
+            distributions: vec![labelled],
+        });
+        assert!(text.contains("felix_a_us{core=\"1\",quantile=\"0.5\"} NaN\n"));
+        assert!(text.ends_with("felix_a_us_sum{core=\"1\"} 0\nfelix_a_us_count{core=\"1\"} 0\n"));
+    }
+
+    #[test]
     fn a_label_cannot_break_out_of_its_line() {
-        let text = page([sample("felix_a", Some(("k", "a\"b\\c\nd".into())), 1.0)]);
+        let label = Some(("k", "a\"b\\c\nd".into()));
+        let text = page_of([sample("felix_a", Kind::Counter, label, 1.0)]);
         assert!(text.ends_with("felix_a{k=\"a\\\"b\\\\c\\nd\"} 1\n"));
     }
 }

@@ -35,7 +35,7 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the pages are made from.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Pages {
     /// Where the broker stands.
     pub(crate) phase: watch::Receiver<Phase>,
@@ -44,8 +44,7 @@ pub(crate) struct Pages {
 }
 
 /// Serves for ever; to be dropped at the end. Runs in a `LocalSet`.
-pub(crate) async fn serve(listener: TcpListener, pages: Pages) {
-    let pages = Rc::new(pages);
+pub(crate) async fn serve(listener: TcpListener, pages: Rc<Pages>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = Arc::clone(&room);
@@ -115,7 +114,7 @@ async fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Byt
         }
         "/metrics" => text(
             StatusCode::OK,
-            exposition::page(pages.collector.samples().await),
+            exposition::page(pages.collector.numbers().await),
         ),
         _ => text(
             StatusCode::NOT_FOUND,

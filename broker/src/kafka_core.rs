@@ -9,8 +9,8 @@ use crate::settings::Kafka;
 use felix_core::auth::AnonymousTenant;
 use felix_core::metrics::Metrics;
 use felix_core::topology::Topology;
-use felix_core::{BrokerId, Clock, CpuId};
-use felix_kafka::{CatalogView, Context, KafkaMetrics, Signal};
+use felix_core::{BrokerId, Clock, CpuId, Memory, Stalls};
+use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
 use felix_shard::Router;
 use std::cell::RefCell;
@@ -29,6 +29,7 @@ pub(crate) struct KafkaPlan {
     listeners: OfCore,
     topology: Arc<Topology>,
     cluster_id: String,
+    memory_bytes_max: usize,
     door_keeper: Outside<Message>,
 }
 
@@ -39,6 +40,7 @@ impl KafkaPlan {
         listeners: Listeners,
         settings: &Kafka,
         broker: BrokerId,
+        memory_bytes_max: usize,
         keeper: &Outside<Message>,
     ) -> Vec<Self> {
         let topology = Arc::new(listeners.topology);
@@ -50,6 +52,7 @@ impl KafkaPlan {
                 topology: Arc::clone(&topology),
                 // One broker is a cluster of its own until brokers know of each other.
                 cluster_id: format!("felix-{broker}"),
+                memory_bytes_max,
                 door_keeper: keeper.clone(),
             })
             .collect()
@@ -62,6 +65,8 @@ pub(crate) struct KafkaCore {
     doors: Rc<Doors>,
     connections: Rc<Connections<Router>>,
     metrics: Rc<KafkaMetrics>,
+    memory: Memory,
+    log: ProtocolLog,
 }
 
 impl KafkaCore {
@@ -75,6 +80,7 @@ impl KafkaCore {
         router: Router,
         catalog: CatalogView,
         clock: Rc<dyn Clock>,
+        stalls: Rc<Stalls>,
         reactor: &Reactor,
     ) -> io::Result<Self> {
         let shared = plan.listeners.shared.adopt(reactor)?;
@@ -94,6 +100,9 @@ impl KafkaCore {
         };
         let doors = Rc::new(Doors::new(Door::new(bounds), shared_door));
         let metrics: Rc<KafkaMetrics> = Rc::default();
+        let memory = Memory::new(plan.memory_bytes_max);
+        let idle_timeout = plan.settings.idle_timeout;
+        let log = ProtocolLog::new(Rc::clone(&clock));
         let context = Context {
             shards: router,
             catalog,
@@ -101,15 +110,22 @@ impl KafkaCore {
             auth: Rc::new(AnonymousTenant(
                 plan.settings.anonymous_tenant.map(Rc::from),
             )),
+            log: log.clone(),
+            stalls,
             clock,
             settings: felix_kafka::Settings {
                 default_namespace: plan.settings.default_namespace,
                 cluster_id: plan.cluster_id,
             },
+            memory: memory.clone(),
             metrics: Rc::clone(&metrics),
             drain: Signal::default(),
         };
-        let connections = Rc::new(Connections::new(Rc::new(context), Rc::clone(&doors)));
+        let connections = Rc::new(Connections::new(
+            Rc::new(context),
+            Rc::clone(&doors),
+            idle_timeout,
+        ));
         connections.accept_on(shared, Node::Shared);
         if let Some(own) = own {
             connections.accept_on(own, Node::Own);
@@ -118,6 +134,8 @@ impl KafkaCore {
             doors,
             connections,
             metrics,
+            memory,
+            log,
         })
     }
 
@@ -135,8 +153,7 @@ impl KafkaCore {
 
     /// Its numbers.
     #[must_use]
-    pub(crate) fn metrics(&self) -> Rc<dyn Metrics> {
-        let metrics: Rc<KafkaMetrics> = Rc::clone(&self.metrics);
-        metrics
+    pub(crate) fn metrics(&self) -> [&dyn Metrics; 3] {
+        [&*self.metrics, &self.memory, &self.log]
     }
 }

@@ -8,6 +8,7 @@
 mod boot;
 mod catalog_file;
 mod catalog_state;
+mod check;
 mod clock;
 mod collect;
 mod control;
@@ -23,9 +24,11 @@ mod listeners;
 mod logging;
 mod mailbox;
 mod probe;
+mod prober;
 mod readiness;
 mod serve;
 mod settings;
 mod shutdown;
+mod sweep;
 
 pub use boot::main;

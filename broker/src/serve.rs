@@ -3,16 +3,28 @@
 use crate::core_task::Message;
 use crate::door::{Door, Full};
 use crate::mailbox::Outside;
-use felix_core::Shards;
-use felix_kafka::{Context, Refused, Signal};
+use crate::sweep::{Cause, Sweep};
+use bytes::BytesMut;
+use felix_core::{ByteStream, Shards};
+use felix_kafka::{Context, Pulse, Refused, Signal};
 use felix_net::{TcpListener, TcpStream};
 use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// How long a closed connection is kept for its peer to close as well. Closing it earlier, with
+/// something received and not read, would send a reset, and a reset takes away from the peer what
+/// it has not read yet.
+const LINGER_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes read, and thrown away, at a time meanwhile.
+const LINGER_BYTES: usize = 16 << 10;
 
 /// Which Kafka node a connection came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,6 +120,9 @@ impl Drop for Pass {
 pub(crate) struct Connections<S> {
     context: Rc<Context<S>>,
     doors: Rc<Doors>,
+    sweep: Sweep,
+    /// Whether the task of the sweep runs.
+    sweeping: Cell<bool>,
     /// Raised when no more are to be accepted.
     closed: Signal,
     /// Raised when those that still run are to end at once.
@@ -117,9 +132,15 @@ pub(crate) struct Connections<S> {
 }
 
 impl<S: Shards> Connections<S> {
-    /// None yet.
-    pub(crate) fn new(context: Rc<Context<S>>, doors: Rc<Doors>) -> Self {
+    /// None yet. A connection that asks nothing for `idle_timeout` is closed.
+    pub(crate) fn new(
+        context: Rc<Context<S>>,
+        doors: Rc<Doors>,
+        idle_timeout: Option<Duration>,
+    ) -> Self {
         Self {
+            sweep: Sweep::new(idle_timeout, context.memory.clone()),
+            sweeping: Cell::new(false),
             context,
             doors,
             closed: Signal::default(),
@@ -176,16 +197,71 @@ impl<S: Shards> Connections<S> {
                     Full::Total => Refused::ConnectionLimit,
                 };
                 self.context.metrics.refuse(reason);
-                tracing::debug!(%peer, ?reason, "a Kafka connection was closed on arrival");
+                self.context.log.closed_on_arrival(&peer, reason);
             }
         }
     }
 
     async fn serve(self: Rc<Self>, stream: TcpStream, peer: String, pass: Pass) {
-        let served = Box::pin(felix_kafka::serve(Rc::clone(&self.context), stream, peer));
+        let pulse: Rc<Pulse> = Rc::default();
+        let number = self.sweep.add(&pulse, self.context.clock.monotonic());
+        self.start_sweeping();
+        let served = felix_kafka::serve_watched(Rc::clone(&self.context), stream, peer, pulse);
+        let served = Box::pin(served);
         // Either way the connection is dropped here, and with it all it waits for.
-        drop(select(served, self.cut.raised()).await);
+        let closed = match select(served, self.cut.raised()).await {
+            Either::Left((closed, _)) => closed,
+            Either::Right(_) => None,
+        };
+        self.sweep.remove(number);
+        if let Some(stream) = closed {
+            Box::pin(self.linger(stream)).await;
+        }
         drop(pass);
+    }
+
+    /// Reads to the end of a peer that has been told that we send no more, for a while.
+    async fn linger(&self, mut stream: TcpStream) {
+        let mut dropped = BytesMut::new();
+        let read = async {
+            // A broken connection has ended, too.
+            while matches!(
+                poll_fn(|cx| stream.poll_recv(cx, &mut dropped, LINGER_BYTES)).await,
+                Ok(1..)
+            ) {
+                dropped.clear();
+            }
+        };
+        let patience = pin!(glommio::timer::sleep(LINGER_MAX));
+        let given_up = select(patience, self.closed.raised());
+        drop(select(pin!(read), given_up).await);
+    }
+
+    /// Runs the sweep for as long as there are connections.
+    fn start_sweeping(self: &Rc<Self>) {
+        if self.sweeping.replace(true) {
+            return;
+        }
+        let this = Rc::clone(self);
+        self.spawn(async move {
+            while !this.sweep.is_empty() {
+                let pause = glommio::timer::sleep(this.sweep.pause());
+                if let Either::Right(_) = select(pin!(pause), this.closed.raised()).await {
+                    break;
+                }
+                let now = this.context.clock.monotonic();
+                this.sweep.look(now, |cause| this.swept(cause));
+            }
+            this.sweeping.set(false);
+        });
+    }
+
+    fn swept(&self, cause: Cause) {
+        let metrics = &self.context.metrics;
+        match cause {
+            Cause::Idle => metrics.idle_closed.increment(),
+            Cause::Stalled => metrics.stalled_closed.increment(),
+        }
     }
 
     fn spawn(self: &Rc<Self>, work: impl Future<Output = ()> + 'static) {

@@ -1,5 +1,7 @@
 //! Counters that belong to one CPU core and are collected by message, never shared.
 
+use crate::Monotonic;
+use crate::histogram::Snapshot;
 use std::cell::Cell;
 
 /// A number that only grows, on one CPU core.
@@ -53,10 +55,12 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// It goes up and down, and of several cores the greatest is meant.
+    Maximum,
 }
 
 /// One number at one moment, ready to leave its core. Samples of several cores with the same name
-/// and label are added up, unless the label names the core.
+/// and label are added up, or the greatest is taken where the kind says so.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
     /// Metric name, `felix_` first, unit last.
@@ -71,8 +75,25 @@ pub struct Sample {
     pub value: f64,
 }
 
+/// How long something took at one moment, ready to leave its core. Those of several cores with the
+/// same name and label are added up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Distribution {
+    /// Metric name, `felix_` first, `_us` last.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// A label, if the metric has one.
+    pub label: Option<(&'static str, String)>,
+    /// The microseconds.
+    pub values: Snapshot,
+}
+
 /// Something that has numbers to show.
 pub trait Metrics {
     /// Hands each number to `take`.
     fn collect(&self, take: &mut dyn FnMut(Sample));
+
+    /// Hands each distribution to `take`, as it is at `now`. Most have none.
+    fn distributions(&self, _now: Monotonic, _take: &mut dyn FnMut(Distribution)) {}
 }

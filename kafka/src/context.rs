@@ -1,9 +1,10 @@
 //! What all Kafka connections of one CPU core share.
 
+use crate::log::ProtocolLog;
 use crate::metrics::KafkaMetrics;
 use crate::signal::Signal;
 use felix_core::topology::Topology;
-use felix_core::{Auth, Catalog, Clock};
+use felix_core::{Auth, Catalog, Clock, Memory, Stalls};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -55,8 +56,14 @@ pub struct Context<S> {
     pub clock: Rc<dyn Clock>,
     /// What the operator chose.
     pub settings: Settings,
+    /// What requests and answers may take.
+    pub memory: Memory,
     /// What is counted.
     pub metrics: Rc<KafkaMetrics>,
+    /// What peers do wrong.
+    pub log: ProtocolLog,
+    /// Who holds the core for too long.
+    pub stalls: Rc<Stalls>,
     /// Raised when the broker shuts down: connections then read nothing more, end their long
     /// polls, finish what they owe and close.
     pub drain: Signal,
@@ -68,6 +75,7 @@ impl<S> fmt::Debug for Context<S> {
             .field("catalog", &self.catalog)
             .field("topology", &self.topology)
             .field("settings", &self.settings)
+            .field("memory", &self.memory)
             .field("drain", &self.drain)
             .finish_non_exhaustive()
     }

@@ -3,7 +3,8 @@
 use bytes::{Buf, BytesMut};
 use std::fmt;
 
-/// Bytes asked of the connection while no frame is under way.
+/// Bytes asked of the connection while no frame is under way: what every connection may hold, be
+/// the core's memory as short as it may.
 const RECV_BYTES: usize = 16 << 10;
 
 /// Received bytes of a frame from which on its whole length is reserved at once. A peer that only
@@ -66,6 +67,12 @@ impl Inbox {
             return Err(FrameError::TooLarge { bytes, bytes_max });
         }
         Ok(Some(bytes))
+    }
+
+    /// The length of the frame under way where it is more than a connection may hold unasked.
+    pub(crate) fn large_frame(&self, bytes_max: usize) -> Option<usize> {
+        let bytes = self.frame_bytes(bytes_max).ok().flatten()?;
+        (bytes > RECV_BYTES).then_some(bytes)
     }
 
     /// Whether a whole frame, or a broken one, is here: its bytes, 0 for a broken one.

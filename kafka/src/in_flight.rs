@@ -1,12 +1,15 @@
 //! A connection's requests that await their answers, in the order they came.
 
 use crate::answer::Outcome;
-use futures_util::StreamExt;
+use felix_core::memory::Share;
 use futures_util::future::{self, LocalBoxFuture};
 use futures_util::stream::FuturesOrdered;
+use futures_util::{FutureExt, StreamExt};
 use std::collections::VecDeque;
 use std::ops::{AddAssign, SubAssign};
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 /// What one request, or all of them together, hold while they await their answers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -15,7 +18,9 @@ pub(crate) struct Load {
     pub(crate) requests: usize,
     /// Fetches among them.
     pub(crate) fetches: usize,
-    /// Bytes of produce requests.
+    /// Bytes of the requests themselves.
+    pub(crate) request_bytes: usize,
+    /// Bytes of produce requests among them.
     pub(crate) produce_bytes: usize,
     /// Bytes of records that Fetches may still bring.
     pub(crate) fetch_bytes: usize,
@@ -27,6 +32,7 @@ impl AddAssign for Load {
     fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.fetches += other.fetches;
+        self.request_bytes += other.request_bytes;
         self.produce_bytes += other.produce_bytes;
         self.fetch_bytes += other.fetch_bytes;
         self.answer_bytes += other.answer_bytes;
@@ -37,6 +43,7 @@ impl SubAssign for Load {
     fn sub_assign(&mut self, other: Self) {
         self.requests -= other.requests;
         self.fetches -= other.fetches;
+        self.request_bytes -= other.request_bytes;
         self.produce_bytes -= other.produce_bytes;
         self.fetch_bytes -= other.fetch_bytes;
         self.answer_bytes -= other.answer_bytes;
@@ -44,14 +51,25 @@ impl SubAssign for Load {
 }
 
 /// The requests under way. Lives with its connection.
-#[derive(Default)]
 pub(crate) struct InFlight {
-    answers: FuturesOrdered<LocalBoxFuture<'static, Outcome>>,
+    answers: FuturesOrdered<Charged>,
     loads: VecDeque<Load>,
     total: Load,
+    outbound: Rc<Share>,
 }
 
 impl InFlight {
+    /// None yet. `outbound` is charged with what Fetches may bring, and with every answer as soon
+    /// as it is there.
+    pub(crate) fn new(outbound: Rc<Share>) -> Self {
+        Self {
+            answers: FuturesOrdered::new(),
+            loads: VecDeque::new(),
+            total: Load::default(),
+            outbound,
+        }
+    }
+
     /// What all of them hold.
     pub(crate) fn load(&self) -> Load {
         self.total
@@ -64,7 +82,12 @@ impl InFlight {
 
     /// Adds a request whose answer takes time.
     pub(crate) fn push(&mut self, answer: LocalBoxFuture<'static, Outcome>, load: Load) {
-        self.answers.push_back(answer);
+        self.outbound.overdraw(load.fetch_bytes);
+        self.answers.push_back(Charged {
+            answer,
+            promised: load.fetch_bytes,
+            outbound: Rc::clone(&self.outbound),
+        });
         self.loads.push_back(load);
         self.total += load;
     }
@@ -75,8 +98,9 @@ impl InFlight {
         self.push(Box::pin(future::ready(outcome)), load);
     }
 
-    /// The outcome of the oldest request, once it is there. All of them go on meanwhile.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+    /// The outcome of the oldest request, once it is there, and what the request held. All of them
+    /// go on meanwhile.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(Outcome, Load)> {
         if self.answers.is_empty() {
             // An empty set is finished, which is not an outcome; the next push is followed by a
             // poll of the connection anyway.
@@ -86,9 +110,28 @@ impl InFlight {
             Poll::Ready(outcome) => {
                 let load = self.loads.pop_front().expect("every answer has its load");
                 self.total -= load;
-                Poll::Ready(outcome.expect("the set was not empty"))
+                Poll::Ready((outcome.expect("the set was not empty"), load))
             }
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+/// An answer that is paid for: by a promise until it is there, by its size from then on, even
+/// while it waits for its turn.
+struct Charged {
+    answer: LocalBoxFuture<'static, Outcome>,
+    promised: usize,
+    outbound: Rc<Share>,
+}
+
+impl Future for Charged {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let outcome = ready!(self.answer.poll_unpin(cx));
+        self.outbound.overdraw(outcome.bytes());
+        self.outbound.release(self.promised);
+        Poll::Ready(outcome)
     }
 }

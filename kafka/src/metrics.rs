@@ -1,7 +1,8 @@
 //! What the listener counts, per CPU core.
 
 use crate::codec::ApiKey;
-use felix_core::metrics::{Counter, Gauge, Kind, Metrics, Sample};
+use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample};
+use felix_core::{Histogram, Monotonic};
 
 /// Why a connection or request was refused before anything was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,12 +63,18 @@ pub struct KafkaMetrics {
     pub response_bytes: Counter,
     /// Connections closed because the peer broke the protocol.
     pub protocol_errors: Counter,
+    /// Connections closed because nothing was asked for too long.
+    pub idle_closed: Counter,
+    /// Connections closed because they held memory that others waited for, and did nothing.
+    pub stalled_closed: Counter,
     /// Records acknowledged, or written with acks=0.
     pub produce_records: Counter,
     /// Bytes of batches acknowledged, or written with acks=0.
     pub produce_bytes: Counter,
     /// Bytes of records handed to consumers.
     pub fetch_bytes: Counter,
+    /// From a Produce parsed to its answer in line to be sent, behind those before it.
+    pub produce_us: Histogram,
 }
 
 impl KafkaMetrics {
@@ -164,6 +171,16 @@ impl Metrics for KafkaMetrics {
                 &self.protocol_errors,
             ),
             (
+                "felix_kafka_idle_closed_total",
+                "Connections closed because nothing was asked for too long.",
+                &self.idle_closed,
+            ),
+            (
+                "felix_kafka_stalled_closed_total",
+                "Connections closed because they held memory others waited for, and did nothing.",
+                &self.stalled_closed,
+            ),
+            (
                 "felix_kafka_produce_records_total",
                 "Records acknowledged, or written with acks=0.",
                 &self.produce_records,
@@ -192,5 +209,14 @@ impl Metrics for KafkaMetrics {
                 &Counter::default(),
             ));
         }
+    }
+
+    fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
+        take(Distribution {
+            name: "felix_kafka_produce_us",
+            help: "From a Produce request parsed to its answer in line to be sent.",
+            label: None,
+            values: self.produce_us.snapshot(now),
+        });
     }
 }

@@ -33,8 +33,8 @@ pub(crate) struct Reply {
 pub(crate) struct RequestError {
     /// The API, by name where we know it.
     pub(crate) api: Api,
-    /// The version, 0 where it could not be read.
-    pub(crate) version: i16,
+    /// The version; `None` where it could not be read.
+    pub(crate) version: Option<i16>,
     /// What is wrong.
     pub(crate) fault: RequestFault,
 }
@@ -76,7 +76,7 @@ impl Request {
                 let api = Api::of(header.api_key);
                 return Err(RequestError {
                     api,
-                    version,
+                    version: Some(version),
                     fault: RequestFault::Unsupported,
                 });
             }
@@ -119,7 +119,7 @@ impl RequestError {
     pub(crate) fn body(reply: Reply, error: DecodeError) -> Self {
         Self {
             api: Api::Known(reply.api),
-            version: reply.version,
+            version: Some(reply.version),
             fault: RequestFault::Malformed(error),
         }
     }
@@ -128,7 +128,7 @@ impl RequestError {
     fn header(frame: &[u8], error: DecodeError) -> Self {
         let mut cursor = Cursor::new(frame);
         let api = cursor.i16().map_or(Api::Unread, Api::of);
-        let version = cursor.i16().unwrap_or_default();
+        let version = cursor.i16().ok();
         Self {
             api,
             version,

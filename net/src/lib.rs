@@ -12,6 +12,7 @@ mod readiness;
 mod registration;
 mod sys;
 mod tcp;
+mod vigil;
 
 pub use listener::{Bound, TcpListener};
 pub use metrics::NetMetrics;

@@ -4,6 +4,8 @@ use crate::metrics::NetMetrics;
 use crate::readiness;
 use crate::registration::Readiness;
 use crate::sys::{Epoll, Event, Events};
+use crate::vigil::{Next, Vigil};
+use felix_core::Clock;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -43,6 +45,10 @@ struct Shared {
     turns_over: RefCell<Vec<Waker>>,
     /// The loop's, while it sleeps.
     parked: RefCell<Option<Waker>>,
+    /// How a watchful core waits for work; `None`: it sleeps at once.
+    vigil: Option<Vigil>,
+    /// Something else than a socket has brought work since the loop last looked.
+    stirred: Cell<bool>,
     /// Whether the last wait failed, so that a failure is logged when it begins only.
     failing: Cell<bool>,
 }
@@ -53,6 +59,19 @@ impl Reactor {
     /// # Errors
     /// The kernel has no descriptor or memory for it.
     pub fn new() -> io::Result<Self> {
+        Self::with_vigil(None)
+    }
+
+    /// An empty set on a core that, without work, looks for more so long before it sleeps. It
+    /// takes its processor for itself meanwhile. Zero is [`new`](Self::new).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn watchful(length: Duration, clock: Rc<dyn Clock>) -> io::Result<Self> {
+        Self::with_vigil((!length.is_zero()).then(|| Vigil::new(length, clock)))
+    }
+
+    fn with_vigil(vigil: Option<Vigil>) -> io::Result<Self> {
         let shared = Shared {
             epoll: RefCell::new(Some(Epoll::new()?)),
             members: RefCell::default(),
@@ -61,6 +80,8 @@ impl Reactor {
             stopping: Cell::new(false),
             turns_over: RefCell::default(),
             parked: RefCell::new(None),
+            vigil,
+            stirred: Cell::new(false),
             failing: Cell::new(false),
         };
         Ok(Self {
@@ -79,8 +100,9 @@ impl Reactor {
     /// [`stop`](Self::stop). Dropping the future stops the reactor as well.
     ///
     /// It never wakes itself, because the executor looks at its own events only when no task can
-    /// run. A core that is to spin before it sleeps would do so before it parks, a
-    /// turn of the executor at a time.
+    /// run. A watchful core goes on asking the set without waiting, and between some questions
+    /// lets the executor have a turn, in which it sees lanes, timers and completed flushes. To
+    /// look at sockets in any other way than by asking the kernel directly would gain nothing.
     ///
     /// Panics if the reactor runs already.
     pub fn run(&self) -> impl Future<Output = ()> + use<> {
@@ -89,13 +111,17 @@ impl Reactor {
             let shared = &guard.0;
             let mut events = Events::with_room(EVENTS_PER_ROUND_MAX);
             while !shared.stopping.get() {
-                shared.poll(&mut events);
+                let found = shared.poll(&mut events);
                 shared.dispatch(&events);
-                if shared.turns_over.borrow().is_empty() {
-                    shared.park().await;
-                } else {
+                if !shared.turns_over.borrow().is_empty() {
                     readiness::turn().await;
                     shared.begin_turns();
+                    continue;
+                }
+                match shared.next(found > 0) {
+                    Next::Ask => {}
+                    Next::Turn => readiness::turn().await,
+                    Next::Sleep => shared.park().await,
                 }
             }
         }
@@ -108,6 +134,14 @@ impl Reactor {
             self.shared.unpark();
         } else {
             self.shared.close();
+        }
+    }
+
+    /// Says that something else than a socket has brought work, so that a watchful core begins
+    /// its vigil anew: more of the same may follow.
+    pub fn stir(&self) {
+        if self.shared.vigil.is_some() && !self.shared.stirred.replace(true) {
+            self.shared.unpark();
         }
     }
 
@@ -155,18 +189,31 @@ impl fmt::Debug for Reactor {
 }
 
 impl Shared {
-    fn poll(&self, events: &mut Events) {
+    /// Asks the set, without waiting; how many events there are.
+    fn poll(&self, events: &mut Events) -> usize {
         self.metrics.polls.increment();
         let epoll = self.epoll.borrow();
         let epoll = epoll
             .as_ref()
             .expect("the set is closed only after the loop has ended");
         match epoll.poll(events) {
-            Ok(_) => {}
+            Ok(count) => count,
             // A signal came first. The next wait ends at once if there is something.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) => panic!("the set and the room for its events are valid: {error}"),
         }
+    }
+
+    /// What the loop does now. Where there was work, the tasks it woke have their turn first.
+    fn next(&self, found: bool) -> Next {
+        let Some(vigil) = &self.vigil else {
+            return Next::Sleep;
+        };
+        if self.stirred.take() || found {
+            vigil.begin();
+            return Next::Turn;
+        }
+        vigil.next()
     }
 
     fn dispatch(&self, events: &Events) {
@@ -219,7 +266,8 @@ impl Shared {
     async fn unless_unparked(&self, wait: impl Future<Output = io::Result<()>>) -> io::Result<()> {
         let mut wait = pin!(wait);
         poll_fn(|cx| {
-            if self.stopping.get() || !self.turns_over.borrow().is_empty() {
+            let work = self.stirred.get() || !self.turns_over.borrow().is_empty();
+            if self.stopping.get() || work {
                 return Poll::Ready(Ok(()));
             }
             self.parked.replace(Some(cx.waker().clone()));

@@ -82,6 +82,7 @@ mod tests {
         let (done, ended) = mpsc::channel();
         let core = LocalExecutorBuilder::new(Placement::Unbound)
             .io_memory(64 << 10)
+            .preempt_timer(Duration::from_micros(200))
             .spawn(move || async move {
                 check().await;
                 done.send(()).unwrap();

@@ -11,8 +11,10 @@ use crate::port::Port;
 use crate::router::Router;
 use crate::spec::ShardSpec;
 use felix_core::metrics::Metrics;
-use felix_core::{Clock, CpuId, ShardId};
-use std::cell::Cell;
+use felix_core::stalls::Work;
+use felix_core::{Clock, CpuId, Monotonic, ShardId, Stalls};
+use std::cell::{Cell, OnceCell};
+use std::fmt;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,13 +46,19 @@ pub struct Core {
     router: Router,
     cores: u16,
     drained: Rc<Cell<bool>>,
+    called: Rc<OnceCell<Called>>,
     doorbell: Arc<Doorbell>,
     drain: glommio::Task<()>,
-    flushers: [glommio::Task<()>; 2],
+    flushers: [glommio::Task<()>; 3],
 }
 
 impl Core {
-    pub(crate) fn start(seed: CoreSeed, config: CoreConfig, clock: Rc<dyn Clock>) -> Self {
+    pub(crate) fn start(
+        seed: CoreSeed,
+        config: CoreConfig,
+        clock: Rc<dyn Clock>,
+        stalls: Rc<Stalls>,
+    ) -> Self {
         let CoreSeed {
             core,
             cores,
@@ -62,25 +70,34 @@ impl Core {
             .map(|port| Rc::new(Port::new(port)))
             .collect();
         let interval = config.flush_interval;
-        let owner = Rc::new(Owner::new(core, config, clock, Rc::clone(&ports)));
+        let watch = Rc::clone(&stalls);
+        let owner = Rc::new(Owner::new(core, config, clock, watch, Rc::clone(&ports)));
         let drained = Rc::new(Cell::new(false));
+        let called: Rc<OnceCell<Called>> = Rc::default();
         let lanes = Lanes {
             owner: Rc::clone(&owner),
             ports: Rc::clone(&ports),
             doorbell: Arc::clone(&doorbell),
             ended: Rc::clone(&drained),
+            called: Rc::clone(&called),
         };
+        let on_commit = flusher::on_commit_rounds(Rc::clone(&owner));
+        let periodic = flusher::periodic_rounds(Rc::clone(&owner), interval);
+        let rolled = flusher::after_rolls(Rc::clone(&owner));
+        let watch = || Rc::clone(&stalls);
         let flushers = [
-            glommio::spawn_local(flusher::on_commit_rounds(Rc::clone(&owner))),
-            glommio::spawn_local(flusher::periodic_rounds(Rc::clone(&owner), interval)),
+            glommio::spawn_local(watch().watch(Work::Flush, "on_commit rounds", on_commit)),
+            glommio::spawn_local(watch().watch(Work::Flush, "periodic rounds", periodic)),
+            glommio::spawn_local(watch().watch(Work::Flush, "flushes after rolls", rolled)),
         ];
         Self {
             router: Router::new(Rc::clone(&owner), Rc::clone(&ports), cores),
-            drain: glommio::spawn_local(lanes.drain()),
+            drain: glommio::spawn_local(stalls.watch(Work::Lanes, "lanes", lanes.drain())),
             owner,
             ports,
             cores,
             drained,
+            called,
             doorbell,
             flushers,
         }
@@ -102,6 +119,13 @@ impl Core {
     /// others from their owners. Returns at once; those that are ready are served.
     pub fn open(&self, shards: Vec<ShardSpec>) {
         self.owner.open(shards, self.cores);
+    }
+
+    /// From now on `called` is told whenever another core may have sent something, so that whoever
+    /// decides when this core sleeps knows of it. Once.
+    pub fn when_called(&self, called: impl Fn() + 'static) {
+        let told = self.called.set(Called(Box::new(called)));
+        assert!(told.is_ok(), "one decides when a core sleeps");
     }
 
     /// Resolves when every shard of this core is open, or has failed to open.
@@ -144,18 +168,31 @@ impl Core {
     }
 }
 
+/// Whom to tell of the lanes.
+struct Called(Box<dyn Fn()>);
+
+impl fmt::Debug for Called {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Called")
+    }
+}
+
 /// The one task of a core that looks at its lanes.
 struct Lanes {
     owner: Rc<Owner>,
     ports: Rc<[Rc<Port>]>,
     doorbell: Arc<Doorbell>,
     ended: Rc<Cell<bool>>,
+    called: Rc<OnceCell<Called>>,
 }
 
 impl Lanes {
     async fn drain(self) {
         poll_fn(|cx| {
             self.doorbell.register(cx.waker());
+            if let Some(Called(called)) = self.called.get() {
+                called();
+            }
             if self.ended.get() {
                 return Poll::Ready(());
             }
@@ -187,15 +224,20 @@ impl Lanes {
         more
     }
 
-    fn take_requests(&self, port: &Rc<Port>, until: felix_core::Monotonic) -> bool {
+    fn take_requests(&self, port: &Rc<Port>, until: Monotonic) -> bool {
+        let clock = self.owner.clock();
+        let mut now = None;
         for _ in 0..MESSAGES_AT_ONCE_MAX {
             let Some(request) = port.next_request() else {
                 return false;
             };
-            self.owner.execute(port, request);
-            if self.owner.clock().monotonic() >= until {
+            let taken = now.unwrap_or_else(|| clock.monotonic());
+            self.owner.execute(port, request, taken);
+            let done = clock.monotonic();
+            if done >= until {
                 return true;
             }
+            now = Some(done);
         }
         true
     }

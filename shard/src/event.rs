@@ -1,5 +1,7 @@
 //! Waiting within one CPU core: no atomics, nothing crosses a thread.
 
+use felix_core::Stalls;
+use felix_core::stalls::Work;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -223,17 +225,32 @@ pub(crate) async fn step_aside() {
 }
 
 /// Work that runs beside the requests of a core and has ended before the core does.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tasks {
     running: Cell<usize>,
     changed: Event,
+    stalls: Rc<Stalls>,
 }
 
 impl Tasks {
+    /// None yet. `stalls` is told how long each of their turns takes.
+    pub(crate) fn new(stalls: Rc<Stalls>) -> Self {
+        Self {
+            running: Cell::new(0),
+            changed: Event::default(),
+            stalls,
+        }
+    }
+
     /// Runs `work` on this core's executor.
-    pub(crate) fn spawn(self: &Rc<Self>, work: impl Future<Output = ()> + 'static) {
+    pub(crate) fn spawn(
+        self: &Rc<Self>,
+        name: &'static str,
+        work: impl Future<Output = ()> + 'static,
+    ) {
         self.running.set(self.running.get() + 1);
         let tasks = Rc::clone(self);
+        let work = Rc::clone(&self.stalls).watch(Work::Shard, name, work);
         glommio::spawn_local(async move {
             work.await;
             tasks.running.set(tasks.running.get() - 1);

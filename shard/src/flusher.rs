@@ -18,6 +18,7 @@ use std::time::Duration;
 pub(crate) struct Flusher {
     on_commit: Dirty,
     periodic: Dirty,
+    rolled: Dirty,
     stopping: Cell<bool>,
     stop: Event,
 }
@@ -47,6 +48,12 @@ impl Dirty {
         self.shards.borrow().is_empty()
     }
 
+    fn take_one(&self) -> Option<Rc<Shard>> {
+        let shard = self.shards.borrow_mut().pop()?;
+        shard.dirty.set(false);
+        Some(shard)
+    }
+
     /// What is written from here on belongs to the next round.
     fn take(&self) -> Vec<Rc<Shard>> {
         let shards = std::mem::take(&mut *self.shards.borrow_mut());
@@ -63,17 +70,18 @@ impl Flusher {
         match shard.spec().durability {
             Durability::OnCommit => self.on_commit.add(shard),
             Durability::Periodic => self.periodic.add(shard),
-            Durability::None => {}
+            Durability::None => self.rolled.add(shard),
         }
     }
 
-    /// Ends both kinds of rounds: on_commit ones once nothing awaits its commit, periodic ones at
-    /// once, because closing a log flushes it.
+    /// Ends all rounds: on_commit ones once nothing awaits its commit, the others at once, because
+    /// closing a log flushes it.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
         self.stop.notify();
         self.on_commit.added.notify();
         self.periodic.added.notify();
+        self.rolled.added.notify();
     }
 }
 
@@ -119,6 +127,24 @@ pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
     }
 }
 
+/// Flushes shards that have no interval, once after each roll. One at a time: nobody waits for it,
+/// and what others wait for shall not share the device with more of it.
+pub(crate) async fn after_rolls(owner: Rc<Owner>) {
+    let flusher = owner.flusher();
+    loop {
+        flusher
+            .rolled
+            .added
+            .until(|| !flusher.rolled.is_empty() || flusher.stopping.get())
+            .await;
+        if flusher.stopping.get() {
+            return;
+        }
+        let shard = flusher.rolled.take_one().expect("the list is not empty");
+        flush(&owner, shard).await;
+    }
+}
+
 async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>) {
     owner.metrics().sync_rounds.increment();
     stream::iter(shards)
@@ -133,14 +159,21 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
     let result = match shard.flush() {
         Some(flush) => {
             owner.metrics().syncs.increment();
-            Some(flush.run().await)
+            let begun = owner.clock().monotonic();
+            let result = flush.run().await;
+            owner
+                .metrics()
+                .sync_us
+                .record(begun, owner.clock().monotonic());
+            Some(result)
         }
         None => None,
     };
     if result.as_ref().is_some_and(Result::is_err) {
         owner.metrics().sync_failures.increment();
     }
-    let (committed, effects) = shard.flushed(result);
+    let now = owner.clock().monotonic();
+    let (committed, effects) = shard.flushed(result, owner.metrics(), now);
     owner.metrics().sync_appends.add(committed);
     owner.apply(&shard, effects);
 }

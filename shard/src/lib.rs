@@ -10,6 +10,7 @@ mod call;
 mod cpu_core;
 pub mod disk;
 mod event;
+mod finding;
 mod flusher;
 mod groups;
 mod lane;

@@ -3,7 +3,7 @@
 use felix_core::shards::{
     Append, Appended, FetchPart, Fetched, OffsetAnswer, OffsetQuery, ShardState,
 };
-use felix_core::{Offset, ShardError, ShardId};
+use felix_core::{Monotonic, Offset, ShardError, ShardId};
 
 /// One result per append.
 pub(crate) type Appends = Vec<Result<Appended, ShardError>>;
@@ -37,6 +37,8 @@ pub(crate) enum Request {
     Append {
         /// Where the replies go.
         slot: u64,
+        /// When it was sent.
+        sent: Monotonic,
         /// What to append.
         appends: Vec<Append>,
     },
@@ -44,6 +46,8 @@ pub(crate) enum Request {
     Fetch {
         /// Where the replies go.
         slot: u64,
+        /// When it was sent.
+        sent: Monotonic,
         /// What to read.
         read: ReadRequest,
     },
@@ -51,6 +55,8 @@ pub(crate) enum Request {
     Offsets {
         /// Where the replies go.
         slot: u64,
+        /// When it was sent.
+        sent: Monotonic,
         /// What to find.
         queries: Vec<OffsetQuery>,
     },

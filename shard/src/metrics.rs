@@ -1,7 +1,8 @@
 //! The numbers of one core. Storage names are those of the published `felix_storage_` family where
 //! the meaning is the same.
 
-use felix_core::metrics::{Counter, Gauge, Kind, Metrics, Sample};
+use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample};
+use felix_core::{Histogram, LogLimit, Monotonic};
 
 /// See the module. Lives on its core.
 #[derive(Debug, Default)]
@@ -26,6 +27,13 @@ pub(crate) struct CoreMetrics {
     pub(crate) failed_shards: Counter,
     pub(crate) recovery_cut_bytes: Counter,
     pub(crate) recovery_rebuilt_indexes: Counter,
+    pub(crate) long_writes: Counter,
+    /// For the lines that say that a log cannot be read.
+    pub(crate) read_lines: LogLimit,
+    pub(crate) fetch_us: Histogram,
+    pub(crate) commit_us: Histogram,
+    pub(crate) sync_us: Histogram,
+    pub(crate) hop_us: Histogram,
 }
 
 impl CoreMetrics {
@@ -55,6 +63,11 @@ impl Metrics for CoreMetrics {
                 "felix_storage_append_bytes_total",
                 "Bytes placed in logs.",
                 &self.append_bytes,
+            ),
+            (
+                "felix_storage_long_writes_total",
+                "Batches whose writing took more than a millisecond.",
+                &self.long_writes,
             ),
             (
                 "felix_storage_sync_rounds_total",
@@ -135,11 +148,109 @@ impl Metrics for CoreMetrics {
         for (name, help, counter) in counters {
             take(counter_sample(name, help, counter.value()));
         }
-        take(gauge_sample(
-            "felix_storage_sync_interval_us",
-            "From the first unflushed write to the end of the last periodic round.",
-            self.sync_interval_us.value(),
-        ));
+        take(Sample {
+            kind: Kind::Maximum,
+            ..gauge_sample(
+                "felix_storage_sync_interval_us",
+                "From the first unflushed write to the end of the last periodic round.",
+                self.sync_interval_us.value(),
+            )
+        });
+        take(Sample {
+            label: Some(("kind", "log_read".to_owned())),
+            ..counter_sample(
+                "felix_log_left_out_total",
+                "Lines left out of the log since there were too many of their kind.",
+                self.read_lines.left_out(),
+            )
+        });
+    }
+
+    fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
+        let histograms = [
+            (
+                "felix_shard_fetch_us",
+                "Reading for a fetch that is answered at once, or from the wake of one that waited.",
+                &self.fetch_us,
+            ),
+            (
+                "felix_shard_commit_us",
+                "From an append's arrival at the core that owns its shard to its commit.",
+                &self.commit_us,
+            ),
+            (
+                "felix_storage_sync_us",
+                "Flushing one shard.",
+                &self.sync_us,
+            ),
+            (
+                "felix_shard_hop_us",
+                "From a request sent to another core to its taking there.",
+                &self.hop_us,
+            ),
+        ];
+        for (name, help, histogram) in histograms {
+            take(Distribution {
+                name,
+                help,
+                label: None,
+                values: histogram.snapshot(now),
+            });
+        }
+    }
+}
+
+/// What a core holds at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauges {
+    pub(crate) open: usize,
+    pub(crate) failed: usize,
+    pub(crate) parked: usize,
+    pub(crate) watches: usize,
+    pub(crate) waiting: usize,
+    pub(crate) tail_bytes: usize,
+    pub(crate) unsynced_bytes: u64,
+}
+
+impl Gauges {
+    pub(crate) fn collect(self, take: &mut dyn FnMut(Sample)) {
+        let gauges = [
+            ("felix_shard_open", "Shards that are served.", self.open),
+            (
+                "felix_shard_failed",
+                "Shards that failed and serve nothing.",
+                self.failed,
+            ),
+            (
+                "felix_shard_parked_appends",
+                "Appends that wait for room at their shard.",
+                self.parked,
+            ),
+            (
+                "felix_shard_watches",
+                "Waiting fetches that watch shards of a core.",
+                self.watches,
+            ),
+            (
+                "felix_shard_waiting_fetches",
+                "Fetches of a core's connections that wait for a commit.",
+                self.waiting,
+            ),
+            (
+                "felix_shard_tail_bytes",
+                "Bytes of recent batches in memory.",
+                self.tail_bytes,
+            ),
+            (
+                "felix_storage_unsynced_bytes",
+                "Bytes written and not yet on the device.",
+                usize::try_from(self.unsynced_bytes).unwrap_or(usize::MAX),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            take(gauge_sample(name, help, value));
+        }
     }
 }
 
@@ -157,12 +268,11 @@ fn counter_sample(name: &'static str, help: &'static str, value: u64) -> Sample 
     }
 }
 
-/// A gauge ready to leave its core.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a sample is a float; 2^53 is precise enough"
 )]
-pub(crate) fn gauge_sample(name: &'static str, help: &'static str, value: i64) -> Sample {
+fn gauge_sample(name: &'static str, help: &'static str, value: i64) -> Sample {
     Sample {
         name,
         help,

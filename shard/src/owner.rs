@@ -5,9 +5,9 @@ use crate::call::{AppendCall, Caller, Unplaced};
 use crate::cpu_core::CoreConfig;
 use crate::event::{Credits, Event, Tasks, step_aside};
 use crate::flusher::Flusher;
-use crate::log::{Log, LogError, OpenReason, Opening, Wanted};
-use crate::message::{Offsets, Parts, ReadRequest, Reply, Request};
-use crate::metrics::{CoreMetrics, gauge_sample};
+use crate::log::{Log, LogError, OpenReason, Opening};
+use crate::message::{Parts, ReadRequest, Reply, Request};
+use crate::metrics::{CoreMetrics, Gauges};
 use crate::port::Port;
 use crate::reading::Reading;
 use crate::requester::{PeerSlot, Requester};
@@ -19,12 +19,13 @@ use crate::watches::{Sleepers, WatchKey, Watches};
 use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX,
 };
-use felix_core::metrics::{Metrics, Sample};
-use felix_core::shards::{Append, OffsetAnswer, OffsetQuery, OffsetSpec, ShardState};
-use felix_core::{Clock, CpuId, Offset, ShardError, ShardId};
+use felix_core::metrics::{Distribution, Metrics, Sample};
+use felix_core::shards::{Append, ShardState};
+use felix_core::{Clock, CpuId, Monotonic, Offset, ShardError, ShardId, Stalls};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
 
 /// Watches told in one go: more would hold the core for longer than a task may.
@@ -38,6 +39,7 @@ pub(crate) struct Owner {
     core: CpuId,
     config: CoreConfig,
     clock: Rc<dyn Clock>,
+    stalls: Rc<Stalls>,
     /// This core's end of its lanes, one per peer.
     ports: Rc<[Rc<Port>]>,
     table: Rc<Table>,
@@ -60,6 +62,7 @@ impl Owner {
         core: CpuId,
         config: CoreConfig,
         clock: Rc<dyn Clock>,
+        stalls: Rc<Stalls>,
         ports: Rc<[Rc<Port>]>,
     ) -> Self {
         Self {
@@ -76,7 +79,8 @@ impl Owner {
             watches: RefCell::default(),
             firing: Cell::new(false),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_MAX),
-            tasks: Rc::default(),
+            tasks: Rc::new(Tasks::new(Rc::clone(&stalls))),
+            stalls,
             closing: Cell::new(false),
             opening: Cell::new(0),
             opened: Event::default(),
@@ -101,6 +105,14 @@ impl Owner {
 
     pub(crate) fn metrics(&self) -> &CoreMetrics {
         &self.metrics
+    }
+
+    pub(crate) fn cold_reads(&self) -> &Credits {
+        &self.cold_reads
+    }
+
+    pub(crate) fn tasks(&self) -> &Rc<Tasks> {
+        &self.tasks
     }
 
     pub(crate) fn flusher(&self) -> &Flusher {
@@ -128,14 +140,25 @@ impl Owner {
     }
 
     /// Does what a peer asks. Never waits: what takes time goes on as a task of its own.
-    pub(crate) fn execute(self: &Rc<Self>, port: &Rc<Port>, request: Request) {
-        let peer = |slot| PeerSlot::new(Rc::clone(port), slot);
+    pub(crate) fn execute(self: &Rc<Self>, port: &Rc<Port>, request: Request, now: Monotonic) {
+        let peer = |slot, sent| {
+            self.metrics.hop_us.record(sent, now);
+            PeerSlot::new(Rc::clone(port), slot)
+        };
         match request {
-            Request::Append { slot, appends } => self.append(appends, Caller::Peer(peer(slot))),
-            Request::Fetch { slot, read } => self.fetch(read, Requester::Peer(peer(slot))),
-            Request::Offsets { slot, queries } => {
-                self.offsets(queries, Requester::Peer(peer(slot)));
+            Request::Append {
+                slot,
+                sent,
+                appends,
+            } => self.append(appends, Caller::Peer(peer(slot, sent))),
+            Request::Fetch { slot, sent, read } => {
+                self.fetch(read, Requester::Peer(peer(slot, sent)));
             }
+            Request::Offsets {
+                slot,
+                sent,
+                queries,
+            } => self.offsets(queries, Requester::Peer(peer(slot, sent))),
             Request::Watch { watch, known } => {
                 self.watch(
                     WatchKey {
@@ -158,11 +181,19 @@ impl Owner {
     pub(crate) fn append(self: &Rc<Self>, appends: Vec<Append>, caller: Caller) {
         let call = Rc::new(AppendCall::new(caller, appends.len()));
         let writer = self.writer();
+        let arrived = writer.begun.get();
         for (place, Append { shard, batch }) in appends.into_iter().enumerate() {
             let caller = Unplaced::new(Rc::clone(&call), place);
             match self.shard(shard) {
                 Ok(shard) => {
-                    let effects = shard.append(Entry { batch, caller }, &writer);
+                    let effects = shard.append(
+                        Entry {
+                            batch,
+                            caller,
+                            arrived,
+                        },
+                        &writer,
+                    );
                     self.apply(&shard, effects);
                 }
                 Err(error) => caller.refuse(error),
@@ -175,7 +206,9 @@ impl Owner {
         Writer {
             tail: &self.tail,
             metrics: &self.metrics,
+            stalls: &self.stalls,
             now: self.clock.wall(),
+            begun: Cell::new(self.stalls.begin()),
         }
     }
 
@@ -193,20 +226,20 @@ impl Owner {
             self.fire_watches();
         }
         if effects.room && !shard.unparking.replace(true) {
-            self.tasks
-                .spawn(place_parked(Rc::clone(self), Rc::clone(shard)));
+            let placing = place_parked(Rc::clone(self), Rc::clone(shard));
+            self.tasks.spawn("parked appends", placing);
         }
     }
 
     /// Tells every core what state a shard is in.
     fn announce(&self, shard: &Shard) {
-        let (id, state) = (shard.id(), shard.state());
+        let (name, id, state) = (&*shard.spec().name, shard.id(), shard.state());
         match state {
             ShardState::Opening => {}
-            ShardState::Open(generation) => tracing::info!(shard = %id, %generation, "open"),
+            ShardState::Open(generation) => tracing::info!(shard = name, %id, %generation, "open"),
             ShardState::Failed => {
                 let reason = shard.marks(None).err().map(|error| error.to_string());
-                tracing::error!(shard = %id, reason, "failed: it serves nothing any more");
+                tracing::error!(shard = name, %id, reason, "failed: it serves nothing any more");
             }
         }
         self.table.put(id, state);
@@ -224,7 +257,7 @@ impl Owner {
         };
         requester.queued();
         let owner = Rc::clone(self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn("cold reads", async move {
             loop {
                 owner.cold_reads.acquire().await;
                 reading.finish(&owner, cold).await;
@@ -238,68 +271,16 @@ impl Owner {
         });
     }
 
-    /// Finds offsets; the answer goes to `requester` at once, or when logs have been searched.
-    pub(crate) fn offsets(
-        self: &Rc<Self>,
-        queries: Vec<OffsetQuery>,
-        requester: Requester<Offsets>,
-    ) {
-        if queries.iter().all(|query| wanted(query.spec).is_none()) {
-            requester.answer(queries.iter().map(|query| self.mark(*query)).collect());
-            return;
+    /// A read or a search of a log has failed. Whoever asks again makes it fail again, so few such
+    /// lines are written.
+    pub(crate) fn read_failed(&self, shard: &Shard, reason: &dyn fmt::Display) -> ShardError {
+        self.metrics.read_failures.increment();
+        if let Some(left_out) = self.metrics.read_lines.admit(self.clock.monotonic()) {
+            let shard = &*shard.spec().name;
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::error!(shard, %reason, left_out, "a log cannot be read");
         }
-        requester.queued();
-        let owner = Rc::clone(self);
-        self.tasks.spawn(async move {
-            let mut found = Vec::with_capacity(queries.len());
-            for query in queries {
-                found.push(owner.find(query).await);
-            }
-            requester.answer(found);
-        });
-    }
-
-    /// The offset that the marks alone tell.
-    fn mark(&self, query: OffsetQuery) -> Result<OffsetAnswer, ShardError> {
-        let marks = self.shard(query.shard)?.marks(query.generation)?;
-        let offset: Option<Offset> = match query.spec {
-            OffsetSpec::Earliest => Some(marks.log_start),
-            OffsetSpec::Latest => Some(marks.visible_end),
-            OffsetSpec::MaxTimestamp | OffsetSpec::AtOrAfter(_) => None,
-        };
-        Ok(OffsetAnswer {
-            found: offset.map(|offset| (offset, None)),
-            generation: marks.generation,
-        })
-    }
-
-    async fn find(&self, query: OffsetQuery) -> Result<OffsetAnswer, ShardError> {
-        let Some(wanted) = wanted(query.spec) else {
-            return self.mark(query);
-        };
-        let shard = self.shard(query.shard)?;
-        let marks = shard.marks(query.generation)?;
-        let search = shard.search(wanted, marks.visible_end)?;
-        self.cold_reads.acquire().await;
-        let result = search.run().await;
-        self.cold_reads.release();
-        // The shard may have failed, closed or changed its leader meanwhile.
-        self.shard(query.shard)?.marks(Some(marks.generation))?;
-        let found = result.map_err(|error| {
-            self.metrics.read_failures.increment();
-            tracing::error!(shard = %query.shard, %error, "a search of a log failed");
-            ShardError::Storage(error.to_string())
-        })?;
-        Ok(match found {
-            Some((offset, timestamp, generation)) => OffsetAnswer {
-                found: Some((offset, Some(timestamp))),
-                generation,
-            },
-            None => OffsetAnswer {
-                found: None,
-                generation: marks.generation,
-            },
-        })
+        ShardError::Storage(reason.to_string())
     }
 
     /// Tells the requester once when a shard differs from what it knows; at once, if one does now.
@@ -329,7 +310,7 @@ impl Owner {
         if self.watches.borrow().is_firing() {
             self.firing.set(true);
             let owner = Rc::clone(self);
-            self.tasks.spawn(async move {
+            self.tasks.spawn("waking", async move {
                 while owner.watches.borrow().is_firing() {
                     step_aside().await;
                     owner.fire_slice();
@@ -375,7 +356,7 @@ impl Owner {
         }
         self.opening.set(self.opening.get() + own.len());
         let owner = Rc::clone(self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn("opening", async move {
             stream::iter(own)
                 .map(|shard| owner.open_shard(shard))
                 .buffer_unordered(SHARDS_OPENING_MAX)
@@ -397,7 +378,7 @@ impl Owner {
                     self.metrics.recovery_cut_bytes.add(recovery.cut_bytes);
                     let rebuilt = u64::from(recovery.rebuilt_indexes);
                     self.metrics.recovery_rebuilt_indexes.add(rebuilt);
-                    tracing::debug!(shard = %shard.id(), ?recovery, "recovered");
+                    tracing::debug!(shard = spec.name, ?recovery, "recovered");
                     shard.opened(log);
                     self.announce(&shard);
                 }
@@ -452,15 +433,6 @@ impl Owner {
     }
 }
 
-/// What has to be searched for; `None` where the marks tell.
-fn wanted(spec: OffsetSpec) -> Option<Wanted> {
-    match spec {
-        OffsetSpec::Earliest | OffsetSpec::Latest => None,
-        OffsetSpec::MaxTimestamp => Some(Wanted::Greatest),
-        OffsetSpec::AtOrAfter(timestamp) => Some(Wanted::AtOrAfter(timestamp)),
-    }
-}
-
 /// Places what waited for room, in order, in turns with other tasks.
 async fn place_parked(owner: Rc<Owner>, shard: Rc<Shard>) {
     loop {
@@ -486,57 +458,25 @@ impl Metrics for Owner {
         let count = |holds: fn(ShardState) -> bool| {
             shards.iter().filter(|shard| holds(shard.state())).count()
         };
-        let parked: usize = shards.iter().map(|shard| shard.parked()).sum();
-        let unsynced: u64 = shards.iter().map(|shard| shard.dirty_bytes()).sum();
-        let gauges = [
-            (
-                "felix_shard_open",
-                "Shards that are served.",
-                count(|state| matches!(state, ShardState::Open(_))),
-            ),
-            (
-                "felix_shard_failed",
-                "Shards that failed and serve nothing.",
-                count(|state| state == ShardState::Failed),
-            ),
-            (
-                "felix_shard_parked_appends",
-                "Appends that wait for room at their shard.",
-                parked,
-            ),
-            (
-                "felix_shard_watches",
-                "Waiting fetches that watch shards of a core.",
-                self.watches.borrow().len(),
-            ),
-            (
-                "felix_shard_waiting_fetches",
-                "Fetches of a core's connections that wait for a commit.",
-                self.sleepers.len(),
-            ),
-            (
-                "felix_shard_tail_bytes",
-                "Bytes of recent batches in memory.",
-                self.tail().bytes(),
-            ),
-            (
-                "felix_storage_unsynced_bytes",
-                "Bytes written and not yet on the device.",
-                usize::try_from(unsynced).unwrap_or(usize::MAX),
-            ),
-        ];
-        for (name, help, value) in gauges {
-            take(gauge_sample(
-                name,
-                help,
-                i64::try_from(value).unwrap_or(i64::MAX),
-            ));
+        Gauges {
+            open: count(|state| matches!(state, ShardState::Open(_))),
+            failed: count(|state| state == ShardState::Failed),
+            parked: shards.iter().map(|shard| shard.parked()).sum(),
+            watches: self.watches.borrow().len(),
+            waiting: self.sleepers.len(),
+            tail_bytes: self.tail().bytes(),
+            unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
         }
+        .collect(take);
+    }
+
+    fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
+        self.metrics.distributions(now, take);
     }
 }
 
-impl std::fmt::Debug for Owner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Owner")
             .field("core", &self.core)
             .finish_non_exhaustive()

@@ -3,9 +3,9 @@
 use crate::event::{Answer, Credits, Event, Promise, promise};
 use crate::lane::{Incoming, Outgoing, Received};
 use crate::message::{Appends, Body, Offsets, Parts, ReadRequest, Reply, Request};
-use felix_core::CpuId;
 use felix_core::limits::LANE_CREDITS;
 use felix_core::shards::{Append, OffsetQuery};
+use felix_core::{CpuId, Monotonic};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
@@ -74,7 +74,11 @@ impl Port {
     }
 
     /// Sends appends, for a credit.
-    pub(crate) fn append(&self, appends: Vec<Append>) -> (Answer<()>, Answer<Appends>) {
+    pub(crate) fn append(
+        &self,
+        appends: Vec<Append>,
+        sent: Monotonic,
+    ) -> (Answer<()>, Answer<Appends>) {
         let (admitted, admission) = promise();
         let (results, answer) = promise();
         self.ask(
@@ -82,23 +86,32 @@ impl Port {
                 admitted: Some(admitted),
                 results,
             },
-            |slot| Request::Append { slot, appends },
+            |slot| Request::Append {
+                slot,
+                sent,
+                appends,
+            },
         );
         (admission, answer)
     }
 
     /// Sends a read, for a credit.
-    pub(crate) fn fetch(&self, read: ReadRequest) -> Answer<Parts> {
+    pub(crate) fn fetch(&self, read: ReadRequest, sent: Monotonic) -> Answer<Parts> {
         let (parts, answer) = promise();
-        self.ask(Pending::Fetch(parts), |slot| Request::Fetch { slot, read });
+        self.ask(Pending::Fetch(parts), |slot| Request::Fetch {
+            slot,
+            sent,
+            read,
+        });
         answer
     }
 
     /// Sends offset queries, for a credit.
-    pub(crate) fn offsets(&self, queries: Vec<OffsetQuery>) -> Answer<Offsets> {
+    pub(crate) fn offsets(&self, queries: Vec<OffsetQuery>, sent: Monotonic) -> Answer<Offsets> {
         let (offsets, answer) = promise();
         self.ask(Pending::Offsets(offsets), |slot| Request::Offsets {
             slot,
+            sent,
             queries,
         });
         answer

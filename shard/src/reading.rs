@@ -65,8 +65,8 @@ impl Reading {
         let result = read.run().await;
         // The shard may have failed, closed or changed its leader meanwhile.
         let part = shard.marks(Some(marks.generation)).and_then(|_| {
-            let pieces = result.map_err(|error| read_failed(owner, &error.to_string()))?;
-            self.take(owner, marks, pieces, limit)
+            let pieces = result.map_err(|error| owner.read_failed(&shard, &error))?;
+            self.take(owner, &shard, marks, pieces, limit)
         });
         self.done.push(part);
     }
@@ -113,8 +113,8 @@ impl Reading {
         match read.try_now() {
             Some(result) => {
                 owner.metrics().immediate_reads.increment();
-                let pieces = result.map_err(|error| read_failed(owner, &error.to_string()))?;
-                Ok(Now::Read(self.take(owner, marks, pieces, limit)?))
+                let pieces = result.map_err(|error| owner.read_failed(&shard, &error))?;
+                Ok(Now::Read(self.take(owner, &shard, marks, pieces, limit)?))
             }
             None => {
                 owner.metrics().cold_reads.increment();
@@ -132,15 +132,14 @@ impl Reading {
     fn take(
         &mut self,
         owner: &Owner,
+        shard: &Shard,
         marks: Marks,
         pieces: Vec<Bytes>,
         limit: usize,
     ) -> Result<Part, ShardError> {
         let taken = take_whole(pieces, limit, self.first_whole).map_err(|torn| {
-            read_failed(
-                owner,
-                &format!("no whole batch {} bytes into a read", torn.position),
-            )
+            let reason = format!("no whole batch {} bytes into a read", torn.position);
+            owner.read_failed(shard, &reason)
         })?;
         Ok(self.spend(owner, marks, taken.pieces, taken.bytes, taken.end))
     }
@@ -184,10 +183,4 @@ fn answer(marks: Marks, batches: Vec<Bytes>, cut: bool) -> Part {
         },
         cut,
     }
-}
-
-fn read_failed(owner: &Owner, reason: &str) -> ShardError {
-    owner.metrics().read_failures.increment();
-    tracing::error!(reason, "a read of a log failed");
-    ShardError::Storage(reason.to_owned())
 }

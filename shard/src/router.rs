@@ -15,7 +15,7 @@ use felix_core::shards::{
     Acks, Append, Appended, Fetch, FetchPart, Fetched, OffsetAnswer, OffsetQuery, PollEnd,
     ShardState,
 };
-use felix_core::{CpuId, Offset, ShardError, ShardId, Shards};
+use felix_core::{CpuId, Monotonic, Offset, ShardError, ShardId, Shards};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, select_biased};
 use std::cell::RefCell;
@@ -52,6 +52,10 @@ impl Router {
         port
     }
 
+    fn now(&self) -> Monotonic {
+        self.0.owner.clock().monotonic()
+    }
+
     /// A credit for one message to a peer. Only the caller waits.
     async fn credit(&self, port: &Port) {
         let metrics = self.0.owner.metrics();
@@ -81,7 +85,7 @@ impl Router {
             }
             Some(port) => {
                 self.credit(port).await;
-                port.append(items)
+                port.append(items, self.now())
             }
         };
         Handed {
@@ -109,7 +113,7 @@ impl Router {
             }
             Some(port) => {
                 self.credit(port).await;
-                port.fetch(read)
+                port.fetch(read, self.now())
             }
         };
         let parts = answer.await.unwrap_or_else(|| refused(places.len()));
@@ -150,7 +154,7 @@ impl Router {
             }
             Some(port) => {
                 self.credit(port).await;
-                port.offsets(items)
+                port.offsets(items, self.now())
             }
         };
         let offsets = answer.await.unwrap_or_else(|| refused(places.len()));
@@ -161,9 +165,16 @@ impl Router {
         let bytes_max = fetch.bytes_max.min(FETCH_BYTES_MAX);
         let bytes_min = fetch.bytes_min.min(bytes_max);
         let owner = &self.0.owner;
+        let fetch_us = &owner.metrics().fetch_us;
+        let begun = self.now();
         let mut parts = self.read(&fetch.parts, bytes_max).await;
-        let wait = fetch.deadline.until(owner.clock().monotonic());
-        if is_enough(&parts, bytes_min) || wait.is_zero() {
+        let now = self.now();
+        if is_enough(&parts, bytes_min) {
+            fetch_us.record(begun, now);
+            return parts;
+        }
+        let wait = fetch.deadline.until(now);
+        if wait.is_zero() {
             return parts;
         }
         let mut ended = pin!(end.ended().fuse());
@@ -182,8 +193,10 @@ impl Router {
             if owner.is_closing() {
                 return parts;
             }
+            let woken = self.now();
             parts = self.read(&fetch.parts, bytes_max).await;
             if is_enough(&parts, bytes_min) {
+                fetch_us.record(woken, self.now());
                 return parts;
             }
         }

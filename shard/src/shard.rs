@@ -11,11 +11,17 @@ use crate::spec::ShardSpec;
 use crate::tail::Tail;
 use felix_core::limits::SHARD_UNCOMMITTED_BYTES_MAX;
 use felix_core::shards::{Appended, ShardState};
+use felix_core::stalls::Work;
 use felix_core::{
-    Batch, Durability, Generation, Offset, ShardError, ShardId, Timestamp, Timestamps,
+    Batch, Durability, Generation, Monotonic, Offset, ShardError, ShardId, Stalls, Timestamp,
+    Timestamps,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A write to the page cache that takes longer is counted: the device or the kernel is in the way.
+const LONG_WRITE: Duration = Duration::from_millis(1);
 
 /// See the module.
 #[derive(Debug)]
@@ -58,6 +64,7 @@ struct Waiting {
     bytes: usize,
     appended: Appended,
     caller: Uncommitted,
+    arrived: Monotonic,
 }
 
 /// A batch and who waits for it.
@@ -65,6 +72,8 @@ struct Waiting {
 pub(crate) struct Entry {
     pub(crate) batch: Batch,
     pub(crate) caller: Unplaced,
+    /// When this core was asked.
+    pub(crate) arrived: Monotonic,
 }
 
 /// What an append needs of its core.
@@ -72,7 +81,10 @@ pub(crate) struct Entry {
 pub(crate) struct Writer<'core> {
     pub(crate) tail: &'core RefCell<Tail>,
     pub(crate) metrics: &'core CoreMetrics,
+    pub(crate) stalls: &'core Stalls,
     pub(crate) now: Timestamp,
+    /// When the next batch is begun with: the clock is read once for each, at its end.
+    pub(crate) begun: Cell<Monotonic>,
 }
 
 /// What a change to a shard asks of its core.
@@ -96,6 +108,19 @@ pub(crate) struct Marks {
     pub(crate) log_start: Offset,
     pub(crate) log_end: Offset,
     pub(crate) visible_end: Offset,
+}
+
+impl Writer<'_> {
+    /// A batch has been written to a shard's log; the time.
+    fn wrote(&self, spec: &ShardSpec) -> Monotonic {
+        let begun = self.begun.get();
+        let now = self.stalls.end(begun, Work::Append, || spec.name.clone());
+        if now.until(begun) > LONG_WRITE {
+            self.metrics.long_writes.increment();
+        }
+        self.begun.set(now);
+        now
+    }
 }
 
 impl Shard {
@@ -253,10 +278,17 @@ impl Shard {
         entry: Entry,
         writer: &Writer<'_>,
     ) -> Result<Effects, LogError> {
-        let Entry { batch, caller } = entry;
+        let Entry {
+            batch,
+            caller,
+            arrived,
+        } = entry;
         let size = batch.size();
         let records = batch.offsets();
-        let placed = match open.log.append(batch, self.spec.timestamps, writer.now) {
+        let sealed_before = open.log.sealed();
+        let placed = open.log.append(batch, self.spec.timestamps, writer.now);
+        let now = writer.wrote(&self.spec);
+        let placed = match placed {
             Ok(placed) => placed,
             Err(error) => {
                 caller.refuse(ShardError::Storage(error.to_string()));
@@ -284,6 +316,7 @@ impl Shard {
                     bytes: size,
                     appended,
                     caller,
+                    arrived,
                 });
                 Ok(Effects {
                     dirty: true,
@@ -292,8 +325,12 @@ impl Shard {
             }
             durability @ (Durability::Periodic | Durability::None) => {
                 let moved = open.advance(end);
+                writer.metrics.commit_us.record(arrived, now);
                 caller.settle(Ok(appended));
-                let dirty = durability == Durability::Periodic;
+                // Without a flush after each roll the indexes of full segments would stay in
+                // memory, and the recovery point where it was at the opening.
+                let rolled = open.log.sealed() > sealed_before;
+                let dirty = durability == Durability::Periodic || rolled;
                 Ok(Effects {
                     dirty,
                     moved,
@@ -310,7 +347,12 @@ impl Shard {
 
     /// Takes a finished flush back, if there was one to run, and commits what is durable. Returns
     /// how many appends that committed, too.
-    pub(crate) fn flushed(&self, result: Option<Result<Flushed, LogError>>) -> (u64, Effects) {
+    pub(crate) fn flushed(
+        &self,
+        result: Option<Result<Flushed, LogError>>,
+        metrics: &CoreMetrics,
+        now: Monotonic,
+    ) -> (u64, Effects) {
         let mut phase = self.phase.borrow_mut();
         let Phase::Open(open) = &mut *phase else {
             return (0, Effects::default());
@@ -333,6 +375,7 @@ impl Shard {
         {
             let waiting = open.waiting.pop_front().expect("there is a front");
             open.uncommitted_bytes -= waiting.bytes;
+            metrics.commit_us.record(waiting.arrived, now);
             waiting.caller.settle(Ok(waiting.appended));
             committed += 1;
         }

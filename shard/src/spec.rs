@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct ShardSpec {
     /// Which.
     pub id: ShardId,
+    /// The same for people: `<tenant>/<namespace>.<stream>-<shard>`.
+    pub name: String,
     /// Where its log is.
     pub directory: PathBuf,
     /// When its appends are acknowledged and flushed.
@@ -23,6 +25,7 @@ impl ShardSpec {
     pub fn of_stream<'a>(root: &'a Path, stream: &'a Stream) -> impl Iterator<Item = Self> + 'a {
         stream.shard_ids().map(move |id| Self {
             id,
+            name: format!("{}/{}-{}", stream.tenant, stream.topic(), id.index),
             directory: directory(root, stream, id.index),
             durability: stream.durability,
             timestamps: stream.timestamps,
@@ -73,6 +76,7 @@ mod tests {
             specs[1].directory,
             Path::new("/data/streams/dev/0000000000000000000000000000000a/default.clicks-1")
         );
+        assert_eq!(specs[1].name, "dev/default.clicks-1");
         let others = [stream("prod", 10, "clicks"), stream("dev", 11, "clicks")];
         for other in others {
             assert_ne!(directory(Path::new("/data"), &other, 1), specs[1].directory);

@@ -1,11 +1,22 @@
-//! Settings: one table ([`table::TABLE`]) makes the flags, the environment variables, `--help` and
-//! the page `docs/configuration.md`. They are read once, here, and passed down as plain structs.
+//! Settings: one table ([`table::TABLE`]) makes the flags, the environment variables, the keys of
+//! the settings file, `--help` and the table in `docs/configuration.md`. They are read once, here,
+//! and passed down as plain structs.
 //!
-//! A flag wins over the environment, which wins over the defaults; `--dev` replaces some defaults.
+//! A flag (`command`) wins over the environment, which wins over the settings file (`file`), which
+//! wins over the defaults; `--dev` replaces some defaults. `source` lets the layers meet, `value`
+//! checks what won, `resolved` is what the rest of the broker sees, and `print` shows it.
 
+mod command;
+mod file;
+mod nearest;
+#[cfg(test)]
+mod page;
+mod print;
 mod resolved;
 mod source;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub(crate) use resolved::{Kafka, LogFormat, Logging, Settings, Storage};
@@ -18,6 +29,8 @@ use std::fmt;
 pub(crate) enum SettingsError {
     /// The command line itself: an unknown flag, a flag without a value.
     Usage(String),
+    /// The settings file itself: unreadable, no TOML, an unknown key, a value of another type.
+    File(String),
     /// A value that its setting does not allow.
     Value {
         /// The setting's variable.
@@ -34,7 +47,7 @@ pub(crate) enum SettingsError {
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Together(text) => write!(f, "{text}"),
+            Self::Usage(text) | Self::File(text) | Self::Together(text) => write!(f, "{text}"),
             Self::Value {
                 variable,
                 given,

@@ -2,7 +2,7 @@
 
 use super::SettingsError;
 use super::source::GivenValues;
-use super::table::find;
+use super::table::{DEV, LOG, find};
 use super::value::{Checked, refusal};
 use crate::cpus::CpuList;
 use felix_core::topology::Address;
@@ -12,10 +12,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// All settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     /// The processors asked for.
     pub(crate) cores: Option<CpuList>,
+    /// What bounds the work on each core.
+    pub(crate) core: Core,
     /// The broker's number.
     pub(crate) broker: BrokerId,
     /// Its rack.
@@ -28,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) catalog_file: Option<PathBuf>,
     /// Where health and metrics are served.
     pub(crate) metrics_bind: SocketAddr,
+    /// How long the prober rests between two messages to a core; `None`: it sends none.
+    pub(crate) probe_interval: Option<Duration>,
     /// How long a shutdown waits for connections.
     pub(crate) drain_timeout: Duration,
     /// What is logged, and how.
@@ -36,6 +40,19 @@ pub(crate) struct Settings {
     pub(crate) dev: bool,
     /// `FELIX_*` variables that mean nothing here, each with the nearest one that does.
     pub(crate) unknown_variables: Vec<(String, &'static str)>,
+}
+
+/// What bounds the work on each core.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Core {
+    /// How long it looks for work before it sleeps; zero: not at all.
+    pub(crate) spin: Duration,
+    /// Bytes of requests that come in and answers that wait to go out.
+    pub(crate) memory_bytes_max: usize,
+    /// A task that runs longer is counted as a stall.
+    pub(crate) stall_counted: Duration,
+    /// A task that runs longer is also logged; at least `stall_counted`.
+    pub(crate) stall_logged: Duration,
 }
 
 /// The Kafka listener.
@@ -55,6 +72,8 @@ pub(crate) struct Kafka {
     pub(crate) connections_max: u32,
     /// Connections of one Kafka node from one address; `None`: no limit.
     pub(crate) connections_per_ip_max: Option<u32>,
+    /// How long a connection may neither ask nor be answered; `None`: for ever.
+    pub(crate) idle_timeout: Option<Duration>,
 }
 
 /// The logs of shards.
@@ -93,10 +112,11 @@ pub(crate) enum LogFormat {
 }
 
 impl Settings {
-    pub(super) fn resolve(given: &GivenValues, dev: bool) -> Result<Self, SettingsError> {
+    pub(super) fn resolve(given: &GivenValues) -> Result<Self, SettingsError> {
         let values = Checked(given);
         Ok(Self {
             cores: values.cpus("FELIX_CORES"),
+            core: core(&values)?,
             broker: BrokerId(fits(values.number("FELIX_BROKER_ID"))),
             rack: values.text("FELIX_RACK"),
             kafka: kafka(&values)?,
@@ -105,12 +125,33 @@ impl Settings {
             metrics_bind: values
                 .listen("FELIX_BROKER_METRICS_BIND")
                 .expect("the setting has a default"),
+            probe_interval: Some(milliseconds(&values, "FELIX_PROBE_MS"))
+                .filter(|interval| !interval.is_zero()),
             drain_timeout: milliseconds(&values, "FELIX_SHUTDOWN_DRAIN_TIMEOUT_MS"),
             logging: logging(&values),
-            dev,
+            dev: values.switch(DEV),
             unknown_variables: Vec::new(),
         })
     }
+}
+
+fn core(values: &Checked<'_>) -> Result<Core, SettingsError> {
+    let microseconds = |variable| Duration::from_micros(values.number(variable));
+    let core = Core {
+        spin: microseconds("FELIX_SPIN_US"),
+        memory_bytes_max: fits(values.number("FELIX_MEMORY_PER_CORE_BYTES")),
+        stall_counted: microseconds("FELIX_STALL_US"),
+        stall_logged: microseconds("FELIX_STALL_LOG_US"),
+    };
+    if core.stall_logged < core.stall_counted {
+        return Err(SettingsError::Together(format!(
+            "FELIX_STALL_LOG_US={} is below FELIX_STALL_US={}, and a stall that is not counted \
+             cannot be logged; raise the one or lower the other",
+            core.stall_logged.as_micros(),
+            core.stall_counted.as_micros()
+        )));
+    }
+    Ok(core)
 }
 
 fn storage(values: &Checked<'_>) -> Storage {
@@ -137,7 +178,7 @@ fn logging(values: &Checked<'_>) -> Logging {
         .text("FELIX_LOG_FORMAT")
         .expect("the setting has a default");
     Logging {
-        filter: values.text("FELIX_LOG").expect("the setting has a default"),
+        filter: values.filter(LOG).expect("the setting has a default"),
         format: if format == "json" {
             LogFormat::Json
         } else {
@@ -159,6 +200,8 @@ fn kafka(values: &Checked<'_>) -> Result<Option<Kafka>, SettingsError> {
         connections_max: fits(values.number("FELIX_KAFKA_MAX_CONNECTIONS")),
         connections_per_ip_max: Some(fits(values.number("FELIX_KAFKA_MAX_CONNECTIONS_PER_IP")))
             .filter(|max| *max > 0),
+        idle_timeout: Some(milliseconds(values, "FELIX_KAFKA_IDLE_TIMEOUT_MS"))
+            .filter(|timeout| !timeout.is_zero()),
     };
     secure_enough(&kafka, values)?;
     reachable(&kafka, values)?;
@@ -268,7 +311,7 @@ mod tests {
             .map(|text| (*text).to_owned());
         match read(arguments, []).unwrap() {
             Outcome::Run(settings) => *settings,
-            Outcome::Print(text) => panic!("printed {text}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -325,5 +368,29 @@ mod tests {
         );
         let unlimited = accepted(&["--dev", "--kafka-max-connections-per-ip=0"]);
         assert_eq!(unlimited.kafka.unwrap().connections_per_ip_max, None);
+    }
+
+    #[test]
+    fn a_stall_is_counted_before_it_is_logged() {
+        let core = accepted(&[]).core;
+        assert_eq!(core.stall_counted, Duration::from_micros(250));
+        assert_eq!(core.stall_logged, Duration::from_millis(1));
+        assert!(accepted(&["--stall-us=1000"]).core.stall_counted == core.stall_logged);
+        let sentence = refused(&["--stall-us=1001"]);
+        assert!(
+            sentence.contains("FELIX_STALL_LOG_US=1000 is below"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn zero_idle_time_is_for_ever_and_zero_spinning_is_none() {
+        let settings = accepted(&["--dev"]);
+        let minutes = settings.kafka.unwrap().idle_timeout.unwrap();
+        assert_eq!(minutes, Duration::from_secs(600));
+        assert_eq!(settings.core.spin, Duration::ZERO);
+        assert_eq!(settings.core.memory_bytes_max, 256 << 20);
+        let forever = accepted(&["--dev", "--kafka-idle-timeout-ms=0"]);
+        assert_eq!(forever.kafka.unwrap().idle_timeout, None);
     }
 }

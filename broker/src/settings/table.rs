@@ -24,8 +24,8 @@ pub(crate) enum Kind {
     Name,
     /// A file or directory.
     Path,
-    /// Any text.
-    Text,
+    /// Levels of the log, by module: `info,felix_kafka=debug`.
+    Filter,
 }
 
 /// A setting.
@@ -58,6 +58,12 @@ impl Setting {
             .replace('_', "-")
     }
 
+    /// The key in the settings file: `FELIX_KAFKA_LISTEN` is `kafka_listen`.
+    #[must_use]
+    pub(crate) fn key(&self) -> String {
+        self.flag().replace('-', "_")
+    }
+
     /// What values it takes, for people.
     #[must_use]
     pub(crate) fn accepts(&self) -> String {
@@ -75,7 +81,7 @@ impl Setting {
             Kind::Cpus => "a list such as 0,2-3".into(),
             Kind::Name => "letters, digits, . _ -".into(),
             Kind::Path => "a path".into(),
-            Kind::Text => "text".into(),
+            Kind::Filter => "level, module=level, separated by commas".into(),
         }
     }
 
@@ -127,13 +133,38 @@ const fn number(min: u64, max: u64) -> Kind {
     Kind::Number { min, max }
 }
 
+/// The setting that names the settings file.
+pub(super) const CONFIG: &str = "FELIX_CONFIG";
+/// The setting that replaces defaults.
+pub(super) const DEV: &str = "FELIX_DEV";
+/// The setting that `RUST_LOG` stands in for.
+pub(super) const LOG: &str = "FELIX_LOG";
+
 /// The greatest segment: both index files count in signed 32-bit integers.
 const SEGMENT_BYTES_MAX: u64 = felix_core::limits::SEGMENT_SPAN_MAX;
 /// The least segment: one batch of the greatest request fits.
 const SEGMENT_BYTES_MIN: u64 = felix_core::limits::REQUEST_BYTES_MAX as u64;
 
+/// The least memory of a core: requests and answers of the greatest size are under way at once.
+const MEMORY_PER_CORE_BYTES_MIN: u64 = 32 << 20;
+const _: () =
+    assert!(MEMORY_PER_CORE_BYTES_MIN >= 4 * felix_core::limits::REQUEST_BYTES_MAX as u64);
+
 /// Every setting of the broker.
 pub(crate) static TABLE: &[Setting] = &[
+    setting(
+        CONFIG,
+        Kind::Path,
+        "The settings file: TOML, with the flags' names as keys and _ for -.",
+    )
+    .unset("no file"),
+    setting(
+        DEV,
+        Kind::Switch,
+        "Development: loopback only, tenant dev without credentials, stream default.clicks with 3 \
+         shards, a Kafka port for each core, data in ./felix-data; settings given explicitly win.",
+    )
+    .or("false"),
     setting(
         "FELIX_CORES",
         Kind::Cpus,
@@ -143,6 +174,44 @@ pub(crate) static TABLE: &[Setting] = &[
     .unset(
         "from four physical cores up one processor of each but the first core, else all allowed",
     ),
+    setting(
+        "FELIX_SPIN_US",
+        number(0, 1_000_000),
+        "How long a core without work looks for more before it sleeps; for processors that belong \
+         to the broker alone, which it keeps busy. 0 sleeps at once.",
+    )
+    .or("0")
+    .unit("us"),
+    setting(
+        "FELIX_MEMORY_PER_CORE_BYTES",
+        number(MEMORY_PER_CORE_BYTES_MIN, 1 << 40),
+        "Memory of each core for requests that come in and answers that wait to go out. Where it \
+         is used up, connections are not read until some is free.",
+    )
+    .or("268435456")
+    .unit("bytes"),
+    setting(
+        "FELIX_STALL_US",
+        number(50, 10_000_000),
+        "A task that holds its core longer is counted as a stall.",
+    )
+    .or("250")
+    .unit("us"),
+    setting(
+        "FELIX_STALL_LOG_US",
+        number(50, 10_000_000),
+        "A task that holds its core longer is also named in the log; at least FELIX_STALL_US.",
+    )
+    .or("1000")
+    .unit("us"),
+    setting(
+        "FELIX_PROBE_MS",
+        number(0, 3_600_000),
+        "How often each core is sent a message from outside, to see how long it takes until the \
+         core looks at it; wakes an idle core as often. 0 sends none.",
+    )
+    .or("1000")
+    .unit("ms"),
     setting(
         "FELIX_BROKER_ID",
         number(1, i32::MAX as u64),
@@ -228,6 +297,13 @@ pub(crate) static TABLE: &[Setting] = &[
     .or("128")
     .unit("connections"),
     setting(
+        "FELIX_KAFKA_IDLE_TIMEOUT_MS",
+        number(0, 604_800_000),
+        "A Kafka connection that neither asks nor is answered for this long is closed; 0 is never.",
+    )
+    .or("600000")
+    .unit("ms"),
+    setting(
         "FELIX_DURABLE_STORAGE_DIR",
         Kind::Path,
         "The directory of the logs. One broker at a time.",
@@ -289,9 +365,10 @@ pub(crate) static TABLE: &[Setting] = &[
     .or("25000")
     .unit("ms"),
     setting(
-        "FELIX_LOG",
-        Kind::Text,
-        "What is logged, as level or as module=level,...; RUST_LOG is used where this is unset.",
+        LOG,
+        Kind::Filter,
+        "What is logged, for all and for single modules; RUST_LOG is used where this is set \
+         nowhere.",
     )
     .or("info"),
     setting(
@@ -311,44 +388,10 @@ pub(crate) fn find(variable: &str) -> &'static Setting {
         .expect("settings are asked for by the names in the table")
 }
 
-/// The table as Markdown, as it stands in `docs/configuration.md`.
-#[cfg(test)]
-pub(crate) fn markdown() -> String {
-    let mut page = String::from("| variable and flag | default | values | meaning |\n");
-    page.push_str("|---|---|---|---|\n");
-    for setting in TABLE {
-        let dev = setting
-            .dev
-            .map(|value| format!("; `--dev`: {value}"))
-            .unwrap_or_default();
-        page.push_str(&format!(
-            "| `{}`<br>`--{}` | {}{dev} | {} | {} |\n",
-            setting.variable,
-            setting.flag(),
-            setting.default_text(),
-            setting.accepts(),
-            setting.sentence,
-        ));
-    }
-    page
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
-
-    #[test]
-    fn every_setting_is_in_the_configuration_page_as_the_table_has_it() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md");
-        let page = std::fs::read_to_string(path).unwrap();
-        for row in markdown().lines() {
-            assert!(
-                page.contains(row),
-                "docs/configuration.md lacks this row:\n{row}"
-            );
-        }
-    }
 
     #[test]
     fn variables_and_flags_are_unique_and_each_setting_says_what_unset_means() {

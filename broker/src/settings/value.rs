@@ -6,6 +6,7 @@ use super::table::{Kind, Setting, find};
 use crate::cpus::CpuList;
 use felix_core::topology::Address;
 use std::net::SocketAddr;
+use tracing_subscriber::filter::{Directive, LevelFilter};
 
 /// Refuses a value its setting does not accept.
 pub(super) fn check(setting: &'static Setting, given: &Given) -> Result<(), SettingsError> {
@@ -20,7 +21,8 @@ pub(super) fn check(setting: &'static Setting, given: &Given) -> Result<(), Sett
         Kind::HostPort => host_port(text).err(),
         Kind::Cpus => CpuList::parse(text).err(),
         Kind::Name => name(text).err(),
-        Kind::Path | Kind::Text => text.is_empty().then(|| "is empty".to_owned()),
+        Kind::Filter => filter(text).err(),
+        Kind::Path => text.is_empty().then(|| "is empty".to_owned()),
     };
     match fault {
         None => Ok(()),
@@ -32,7 +34,7 @@ pub(super) fn check(setting: &'static Setting, given: &Given) -> Result<(), Sett
 pub(super) fn refusal(setting: &'static Setting, given: &Given, fault: String) -> SettingsError {
     SettingsError::Value {
         variable: setting.variable,
-        given: format!("{} {:?}", given.origin, given.text),
+        given: given.origin.describe(&given.text),
         fault,
     }
 }
@@ -96,6 +98,33 @@ fn name(text: &str) -> Result<&str, String> {
     }
 }
 
+/// A filter without the spaces that people put behind commas, which would be taken for a part of
+/// the module's name.
+fn filter(text: &str) -> Result<String, String> {
+    let parts = text.split(',').map(str::trim);
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        return Err("names no level".to_owned());
+    }
+    match parts.iter().find(|part| !directive(part)) {
+        None => Ok(parts.join(",")),
+        Some(part) => Err(format!(
+            "has {part:?}, which is neither a level (off, error, warn, info, debug, trace) nor \
+             module=level, such as felix_kafka=debug"
+        )),
+    }
+}
+
+/// Stricter than the library, for which a word that is no level is a module with everything on: a
+/// misspelt level would silence the whole log.
+fn directive(part: &str) -> bool {
+    match part.rsplit_once('=') {
+        Some((_, "")) => false,
+        Some(_) => part.parse::<Directive>().is_ok(),
+        None => part.parse::<LevelFilter>().is_ok(),
+    }
+}
+
 /// The checked values, by kind. Each panics where the table has another kind under that name.
 impl Checked<'_> {
     pub(super) fn switch(&self, variable: &str) -> bool {
@@ -126,6 +155,10 @@ impl Checked<'_> {
 
     pub(super) fn cpus(&self, variable: &str) -> Option<CpuList> {
         self.read(variable, CpuList::parse)
+    }
+
+    pub(super) fn filter(&self, variable: &str) -> Option<String> {
+        self.read(variable, filter)
     }
 
     pub(super) fn text(&self, variable: &str) -> Option<String> {
@@ -184,6 +217,29 @@ mod tests {
         for address in ["host", "host:0", "host:x", ":1", "a:b:1", "[::1:1", "a b:1"] {
             assert!(fault("FELIX_KAFKA_ADVERTISE_ADDR", address).contains("host:port"));
         }
+    }
+
+    #[test]
+    fn a_log_filter_is_refused_with_the_directive_that_is_wrong() {
+        for (text, bad) in [
+            ("infoo", "infoo"),
+            ("info,felix_kafka=debgu", "felix_kafka=debgu"),
+            ("info,felix_kafka=,warn", "felix_kafka="),
+            ("warn, felix_kafka", "felix_kafka"),
+            ("info,a[b=debug", "a[b=debug"),
+        ] {
+            let sentence = fault("FELIX_LOG", text);
+            assert!(sentence.contains(&format!("has {bad:?}")), "{sentence}");
+        }
+        assert!(fault("FELIX_LOG", " ,").contains("names no level"));
+    }
+
+    #[test]
+    fn a_log_filter_takes_levels_by_module_and_spaces_behind_commas() {
+        let read = filter("warn, felix_kafka=debug,felix_shard::log=TRACE,").unwrap();
+        assert_eq!(read, "warn,felix_kafka=debug,felix_shard::log=TRACE");
+        assert!(tracing_subscriber::EnvFilter::try_new(read).is_ok());
+        assert!(filter("off").is_ok());
     }
 
     #[test]

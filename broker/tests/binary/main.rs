@@ -6,4 +6,7 @@ mod connections;
 mod harness;
 mod http;
 mod lifecycle;
+mod logs;
+mod metrics;
 mod refusals;
+mod settings;

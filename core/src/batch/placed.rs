@@ -142,6 +142,43 @@ impl PlacedBatch {
         let records = decompress_shared(codec, &self.bytes.slice(HEADER_BYTES..))?;
         record::read_placed(&self.header, self.base_offset(), &records)
     }
+
+    /// Offset and timestamp of the first record at this timestamp or later, keeping no record.
+    ///
+    /// # Errors
+    /// The records are not what the header says.
+    pub fn first_at_or_after(
+        &self,
+        wanted: Timestamp,
+    ) -> Result<Option<(Offset, Timestamp)>, BatchError> {
+        let mut found = None;
+        self.visit(|offset, timestamp| {
+            if found.is_none() && timestamp >= wanted {
+                found = Some((offset, timestamp));
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Offset and timestamp of the first record that has the greatest timestamp, keeping no record.
+    ///
+    /// # Errors
+    /// The records are not what the header says.
+    pub fn first_of_greatest(&self) -> Result<Option<(Offset, Timestamp)>, BatchError> {
+        let mut found: Option<(Offset, Timestamp)> = None;
+        self.visit(|offset, timestamp| {
+            if found.is_none_or(|(_, greatest)| timestamp > greatest) {
+                found = Some((offset, timestamp));
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn visit(&self, visit: impl FnMut(Offset, Timestamp)) -> Result<(), BatchError> {
+        let codec = self.header.codec()?;
+        let records = decompress_shared(codec, &self.bytes.slice(HEADER_BYTES..))?;
+        record::visit_placed(&self.header, self.base_offset(), &records, visit)
+    }
 }
 
 #[cfg(test)]

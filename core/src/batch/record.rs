@@ -76,6 +76,21 @@ impl<'a> RawRecord<'a> {
         own.map(Timestamp).ok_or(RecordFault::Timestamp)
     }
 
+    fn offset(&self, base: Offset) -> Result<Offset, RecordFault> {
+        let delta = u64::try_from(self.offset_delta).map_err(|_| RecordFault::OffsetDelta)?;
+        Ok(base.after(delta))
+    }
+
+    /// Its own, or that of the whole batch where the broker's clock counts.
+    fn placed_timestamp(&self, batch: &Header) -> Result<Timestamp, RecordFault> {
+        let own = self.timestamp(batch)?;
+        Ok(if batch.is_append_time() {
+            Timestamp(batch.max_timestamp)
+        } else {
+            own
+        })
+    }
+
     /// Copies the record out; `within` are the bytes it was read from, shared and not copied.
     fn to_record(
         &self,
@@ -83,8 +98,6 @@ impl<'a> RawRecord<'a> {
         base: Offset,
         within: &Bytes,
     ) -> Result<Record, RecordFault> {
-        let own = self.timestamp(batch)?;
-        let delta = u64::try_from(self.offset_delta).map_err(|_| RecordFault::OffsetDelta)?;
         let mut headers = Vec::new();
         let mut bytes = self.headers.clone();
         for _ in 0..self.header_count {
@@ -95,12 +108,8 @@ impl<'a> RawRecord<'a> {
             ));
         }
         Ok(Record {
-            offset: base.after(delta),
-            timestamp: if batch.is_append_time() {
-                Timestamp(batch.max_timestamp)
-            } else {
-                own
-            },
+            offset: self.offset(base)?,
+            timestamp: self.placed_timestamp(batch)?,
             key: self.key.map(|key| within.slice_ref(key)),
             value: self.value.map(|value| within.slice_ref(value)),
             headers,
@@ -154,27 +163,51 @@ pub(super) fn read_placed(
     base: Offset,
     records: &Bytes,
 ) -> Result<Vec<Record>, BatchError> {
-    let mut bytes = Cursor::new(records);
     let count = header.count.max(0).cast_unsigned();
     // The count is believed only as far as the bytes can hold it.
     let fitting = records.len() / RECORD_BYTES_MIN;
     let mut all = Vec::with_capacity(usize::try_from(count).map_or(fitting, |n| n.min(fitting)));
+    walk_placed(header, records, |record| {
+        all.push(record.to_record(header, base, records)?);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Shows `visit` offset and timestamp of every record of a placed batch, in order, keeping none: a
+/// batch that fits its bound may have millions.
+pub(super) fn visit_placed(
+    header: &Header,
+    base: Offset,
+    records: &[u8],
+    mut visit: impl FnMut(Offset, Timestamp),
+) -> Result<(), BatchError> {
+    walk_placed(header, records, |record| {
+        visit(record.offset(base)?, record.placed_timestamp(header)?);
+        Ok(())
+    })
+}
+
+fn walk_placed<'a>(
+    header: &Header,
+    records: &'a [u8],
+    mut visit: impl FnMut(&RawRecord<'a>) -> Result<(), RecordFault>,
+) -> Result<(), BatchError> {
+    let mut bytes = Cursor::new(records);
     let mut delta_min = 0;
-    for index in 0..count {
-        let record = RawRecord::read(&mut bytes)
+    for index in 0..header.count.max(0).cast_unsigned() {
+        RawRecord::read(&mut bytes)
             .and_then(|record| {
                 if record.offset_delta < delta_min || record.offset_delta > header.last_offset_delta
                 {
                     return Err(RecordFault::OffsetDelta);
                 }
                 delta_min = record.offset_delta.saturating_add(1);
-                record.to_record(header, base, records)
+                visit(&record)
             })
             .map_err(|fault| BatchError::Record { index, fault })?;
-        all.push(record);
     }
-    check_end(&bytes)?;
-    Ok(all)
+    check_end(&bytes)
 }
 
 fn check_end(bytes: &Cursor<'_>) -> Result<(), BatchError> {

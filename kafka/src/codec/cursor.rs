@@ -130,6 +130,18 @@ impl<'a> Cursor<'a> {
         DecodeError { at: self.at, fault }
     }
 
+    /// As [`finish`](Self::finish), but forgives up to `surplus_max` bytes left over.
+    ///
+    /// # Errors
+    /// More are left over.
+    pub fn finish_forgiving(&self, surplus_max: usize) -> Result<(), DecodeError> {
+        if self.rest.len() <= surplus_max {
+            Ok(())
+        } else {
+            self.finish()
+        }
+    }
+
     /// Ends the request: every byte must have been read.
     ///
     /// # Errors

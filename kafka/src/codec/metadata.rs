@@ -8,6 +8,9 @@ const API: ApiKey = ApiKey::Metadata;
 /// The wire's "not asked for, not told" in a bit set of authorised operations.
 const OPERATIONS_OMITTED: i32 = i32::MIN;
 
+/// What librdkafka sends too much where it asks for all topics.
+const LIBRDKAFKA_SURPLUS_BYTES: usize = 3;
+
 /// A Metadata request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
@@ -55,7 +58,15 @@ impl<'a> Request<'a> {
         };
         let include_topic_authorized_operations = if version >= 8 { cursor.bool()? } else { false };
         cursor.tagged_fields()?;
-        cursor.finish()?;
+        if topics.is_none() && API.is_flexible(version) {
+            // librdkafka (2.16 at least) asks for all topics with four bytes of zero where a
+            // flexible version has one, so that three are left at the end; Kafka reads no further
+            // than the request and never sees them. The fields in between are misread as off,
+            // which for a request about all topics changes nothing.
+            cursor.finish_forgiving(LIBRDKAFKA_SURPLUS_BYTES)?;
+        } else {
+            cursor.finish()?;
+        }
         Ok(Self {
             topics,
             allow_auto_topic_creation,

@@ -6,6 +6,7 @@ use crate::answer::Handled;
 use crate::codec::find_coordinator::{Coordinator, GROUP, Request as Body, Response, TRANSACTION};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{NO_GROUPS, NO_TRANSACTIONS};
+use crate::log::Line;
 use crate::request::Request;
 
 pub(super) fn begin<S>(scope: &Scope<'_, S>, request: &Request) -> Result<Handled, DecodeError> {
@@ -21,14 +22,7 @@ pub(super) fn begin<S>(scope: &Scope<'_, S>, request: &Request) -> Result<Handle
             "Felix has no coordinators of this kind",
         ),
     };
-    tracing::info!(
-        peer = &*scope.session.peer,
-        client_id = &*scope.session.client_id,
-        api = scope.reply.api.name(),
-        version = scope.reply.version,
-        reason = sentence,
-        "refused a Kafka client"
-    );
+    scope.tell(Line::Coordinator, &sentence);
     let coordinators = body
         .keys
         .iter()

@@ -6,6 +6,7 @@ use crate::answer::Handled;
 use crate::codec::init_producer_id::{Request as Body, Response};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{NO_IDEMPOTENCE, NO_TRANSACTIONS};
+use crate::log::Line;
 use crate::request::Request;
 
 pub(super) fn begin<S>(scope: &Scope<'_, S>, request: &Request) -> Result<Handled, DecodeError> {
@@ -19,14 +20,7 @@ pub(super) fn begin<S>(scope: &Scope<'_, S>, request: &Request) -> Result<Handle
         None => (ErrorCode::ClusterAuthorizationFailed, NO_IDEMPOTENCE),
     };
     // The answer has no room for a sentence, so the log has it.
-    tracing::warn!(
-        peer = &*scope.session.peer,
-        client_id = &*scope.session.client_id,
-        api = scope.reply.api.name(),
-        version = scope.reply.version,
-        reason = sentence,
-        "refused a Kafka producer"
-    );
+    scope.tell(Line::Producer, &sentence);
     let response = Response::error(code);
     Ok(Handled::Done(
         scope

@@ -15,11 +15,13 @@ mod produce;
 use crate::answer::Handled;
 use crate::codec::{ApiKey, DecodeError, ErrorCode};
 use crate::context::Context;
+use crate::log::Line;
 use crate::request::{Reply, Request};
 use crate::session::Session;
 use crate::signal::Signal;
 use crate::topics::Topics;
 use felix_core::{Action, Catalog, ShardId, Shards};
+use std::fmt;
 use std::rc::Rc;
 
 /// What a handler sees of its surroundings.
@@ -37,6 +39,13 @@ pub(crate) struct Scope<'a, S> {
 }
 
 impl<S> Scope<'_, S> {
+    /// Puts what the peer did wrong into the log.
+    fn tell(&self, line: Line, reason: &dyn fmt::Display) {
+        self.context
+            .log
+            .tell(line, self.session, &self.reply, reason);
+    }
+
     /// The stream a topic name means, if the peer may do `action` with it.
     fn access<'c>(&self, catalog: &'c Catalog, topic: &str, action: Action) -> Access<'c> {
         let Some(principal) = &self.session.principal else {

@@ -8,6 +8,7 @@ use crate::codec::produce::{
 };
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{Asked, NO_IDEMPOTENCE, NO_TRANSACTIONS, batch_error, shard_error};
+use crate::log::{Line, ProtocolLog};
 use crate::metrics::KafkaMetrics;
 use crate::request::{Reply, Request};
 use crate::session::Session;
@@ -46,6 +47,7 @@ struct Rest {
     /// Whether the client waits for an answer.
     answered: bool,
     session: Session,
+    log: ProtocolLog,
     metrics: Rc<KafkaMetrics>,
 }
 
@@ -69,18 +71,14 @@ pub(super) fn begin<S: Shards>(
     } = planned(scope, body.topics, refusal);
     let answered = body.acks != 0;
     if let (Some(fault), true) = (fault, answered) {
-        log(
-            scope.session,
-            scope.reply,
-            &fault,
-            "refused records of a Kafka producer",
-        );
+        scope.tell(Line::Records, &fault);
     }
     let rest = Rest {
         plan,
         reply: scope.reply,
         answered,
         session: scope.session.clone(),
+        log: scope.context.log.clone(),
         metrics: Rc::clone(&scope.context.metrics),
     };
     match acks {
@@ -238,6 +236,7 @@ impl Rest {
             reply,
             answered,
             session,
+            log,
             metrics,
         } = self;
         let topics = plan.answer(results, |sent, result| answer(&metrics, sent, result));
@@ -263,12 +262,7 @@ impl Rest {
                 .as_deref()
                 .unwrap_or("no such partition for this client"),
         );
-        log(
-            &session,
-            reply,
-            &reason,
-            "closing a Kafka connection: records were lost",
-        );
+        log.tell(Line::Lost, &session, &reply, &reason);
         Outcome::Close
     }
 }
@@ -312,15 +306,4 @@ fn respond(reply: Reply, mut topics: Vec<AnsweredTopic<Partition<'static>>>) -> 
         node_endpoints: Vec::new(),
     };
     reply.answer(|version, to| response.encode(version, to))
-}
-
-fn log(session: &Session, reply: Reply, reason: &str, message: &'static str) {
-    tracing::warn!(
-        peer = &*session.peer,
-        client_id = &*session.client_id,
-        api = reply.api.name(),
-        version = reply.version,
-        reason,
-        "{message}"
-    );
 }

@@ -2,21 +2,33 @@
 
 use crate::client::Client;
 use crate::model::{APPEND_TIME, Event, GENERATION, Log, ModelClock, ModelShards, Timed};
-use crate::pipe::Peer;
+use crate::pipe::{BrokerEnd, Peer};
 use felix_core::auth::{Action, Auth, Principal};
 use felix_core::catalog::{Durability, Timestamps};
 use felix_core::metrics::{Metrics, Sample};
 use felix_core::shards::{Append, ShardState};
+use felix_core::stalls::{Stall, StallBounds};
 use felix_core::topology::{Address, Topology};
-use felix_core::{Batch, BrokerId, Catalog, Clock, Generation, ShardId, Stream, StreamId};
+use felix_core::{
+    Batch, BrokerId, Catalog, Clock, Generation, Memory, ShardId, Stalls, Stream, StreamId,
+};
 use felix_core::{Timestamp, batch::BatchBuilder};
-use felix_kafka::{CatalogView, Context, KafkaMetrics, Settings, Signal, serve};
+use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Settings, Signal, serve};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
+
+/// More than any test needs that is not about it.
+const MEMORY_BYTES_MAX: usize = 1 << 40;
+
+/// The clock stands still while a connection has its turn.
+const STALL_BOUNDS: StallBounds = StallBounds {
+    counted: Duration::ZERO,
+    reported: Duration::ZERO,
+};
 
 pub(crate) const TENANT: &str = "dev";
 pub(crate) const CLICKS: StreamId = StreamId(0xc11c);
@@ -93,6 +105,15 @@ impl Bench {
     }
 
     pub(crate) fn with_anonymous(anonymous: bool) -> Self {
+        Self::with(anonymous, MEMORY_BYTES_MAX)
+    }
+
+    /// Anonymous connections speak for the tenant, and the core has this much memory.
+    pub(crate) fn with_memory(bytes_max: usize) -> Self {
+        Self::with(true, bytes_max)
+    }
+
+    fn with(anonymous: bool, memory_bytes_max: usize) -> Self {
         let streams = vec![
             stream(TENANT, "clicks", CLICKS),
             stream(TENANT, "own-clock", OWN_CLOCK),
@@ -132,7 +153,14 @@ impl Bench {
                 default_namespace: Some("default".into()),
                 cluster_id: "felix-test".into(),
             },
+            memory: Memory::new(memory_bytes_max),
             metrics: Rc::new(KafkaMetrics::default()),
+            log: ProtocolLog::new(Rc::clone(&clock) as Rc<dyn Clock>),
+            stalls: Rc::new(Stalls::new(
+                Rc::clone(&clock) as Rc<dyn Clock>,
+                STALL_BOUNDS,
+                |_| {},
+            )),
             drain: Signal::default(),
         };
         Self {
@@ -143,15 +171,31 @@ impl Bench {
         }
     }
 
+    /// With connections whose turns this clock measures, and `report` told of each.
+    pub(crate) fn watched(clock: Rc<dyn Clock>, report: impl Fn(&Stall<'_>) + 'static) -> Self {
+        let mut bench = Self::new();
+        let context = Rc::get_mut(&mut bench.context).expect("nobody is connected yet");
+        context.stalls = Rc::new(Stalls::new(clock, STALL_BOUNDS, report));
+        bench
+    }
+
     /// A new connection.
     pub(crate) fn connect(&mut self) -> Client {
+        self.connect_with(|context, stream, peer| Box::pin(serve(context, stream, peer)))
+    }
+
+    /// A new connection that is served in another way.
+    pub(crate) fn connect_with(
+        &mut self,
+        serve: impl FnOnce(Rc<Context<Timed>>, BrokerEnd, String) -> LocalBoxFuture<'static, ()>,
+    ) -> Client {
         let peer = Peer::default();
         let served = serve(
             Rc::clone(&self.context),
             peer.broker_end(),
             "192.0.2.1:5555".to_owned(),
         );
-        self.tasks.push(Box::pin(served));
+        self.tasks.push(served);
         self.turn();
         Client::new(peer)
     }

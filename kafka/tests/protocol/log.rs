@@ -3,9 +3,12 @@
 use crate::bench::{Bench, batch_bytes};
 use crate::metadata::all_topics;
 use crate::produce::{produce, produce_bytes};
+use felix_core::metrics::Metrics;
+use felix_kafka::Refused;
 use kafka_protocol::messages::{ApiKey, InitProducerIdRequest};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Collects what is logged.
@@ -97,10 +100,135 @@ fn each_protocol_error_is_one_line_with_peer_client_api_version_and_reason() {
             "malformed request at byte",
         ],
     );
-    one_line(
-        send(1, |bytes| bytes[0] = 0x7f),
-        &["bytes; at most 8388608 are allowed"],
+}
+
+/// Sends what is refused, after one request that is not, and sees one line with all `parts`.
+fn refused(anonymous: bool, reason: Refused, bytes: &[u8], parts: &[&str]) {
+    let act = || {
+        let mut bench = Bench::with_anonymous(anonymous);
+        let mut client = bench.connect();
+        client.send(ApiKey::Metadata, 1, &all_topics());
+        bench.turn();
+        client.peer.send(bytes);
+        bench.turn();
+        assert!(client.peer.is_closed());
+        assert_eq!(bench.context.metrics.refused(reason), 1);
+    };
+    one_line(act, &[&[r#"client_id="tester""#], parts].concat());
+}
+
+#[test]
+fn each_reason_to_refuse_is_a_line_that_says_what_was_asked_as_far_as_it_can_be_read() {
+    let header = |api: i16, version: i16| {
+        let client_id = [&[0, 6], b"tester".as_slice()].concat();
+        let header = [&api.to_be_bytes(), &version.to_be_bytes(), &[0; 4][..]].concat();
+        [header, client_id].concat()
+    };
+    let frame = |body: &[u8]| {
+        let length = i32::try_from(body.len()).unwrap();
+        [&length.to_be_bytes(), body].concat()
+    };
+    let unread = "api=unread reason";
+    refused(
+        true,
+        Refused::FrameSize,
+        &i32::MAX.to_be_bytes(),
+        &[unread, "at most 8388608 are allowed"],
     );
+    refused(
+        true,
+        Refused::FrameSize,
+        &(-1_i32).to_be_bytes(),
+        &[unread, "-1"],
+    );
+    refused(
+        false,
+        Refused::UnauthenticatedFrameSize,
+        &70_000_i32.to_be_bytes(),
+        &[unread, "at most 65536 are allowed"],
+    );
+    refused(
+        true,
+        Refused::Version,
+        &frame(&header(3, 99)),
+        &["api=Metadata version=99", "is not served"],
+    );
+    refused(
+        true,
+        Refused::Version,
+        &frame(&header(-7, 0)),
+        &["api=-7 version=0", "is not served"],
+    );
+    let malformed = "malformed request at byte";
+    refused(true, Refused::Malformed, &frame(&[0]), &[unread, malformed]);
+    refused(
+        true,
+        Refused::Malformed,
+        &frame(&[0, 3, 0, 1, 0]),
+        &["api=Metadata version=1", malformed],
+    );
+    refused(
+        true,
+        Refused::Malformed,
+        &frame(&header(3, 1)),
+        &["api=Metadata version=1", malformed],
+    );
+}
+
+#[test]
+fn a_connection_closed_on_arrival_is_a_line_with_its_reason() {
+    for (reason, part) in [
+        (Refused::ConnectionLimit, "connection_limit"),
+        (Refused::PerIpLimit, "per_ip_limit"),
+    ] {
+        let log = Bench::new().context.log.clone();
+        let peer = "192.0.2.1:5555".parse().unwrap();
+        one_line(|| log.closed_on_arrival(&peer, reason), &[part]);
+    }
+}
+
+#[test]
+fn peers_that_flood_leave_a_few_lines_a_second_and_the_number_of_the_others() {
+    let lines = logged(|| {
+        let mut bench = Bench::new();
+        let flood = |bench: &mut Bench, count: usize| {
+            for _ in 0..count {
+                let client = bench.connect();
+                client.peer.send(&(-1_i32).to_be_bytes());
+                bench.turn();
+            }
+        };
+        flood(&mut bench, 60);
+        bench.wait(Duration::from_secs(1));
+        flood(&mut bench, 2);
+        assert_eq!(bench.context.metrics.refused(Refused::FrameSize), 62);
+        let mut left_out = 0.0;
+        bench
+            .context
+            .log
+            .collect(&mut |sample| left_out += sample.value);
+        assert_eq!(left_out, 50.0);
+    });
+    let counts = |line: &String| line.contains("left_out=");
+    assert_eq!(lines.len(), 12, "{lines:#?}");
+    assert!(lines[10].contains("left_out=50"), "{}", lines[10]);
+    assert_eq!(lines.iter().filter(|line| counts(line)).count(), 1);
+}
+
+#[test]
+fn a_flood_of_one_kind_hides_no_line_of_another() {
+    let lines = logged(|| {
+        let mut bench = Bench::new();
+        for _ in 0..20 {
+            let client = bench.connect();
+            client.peer.send(&(-1_i32).to_be_bytes());
+            bench.turn();
+        }
+        let mut client = bench.connect();
+        client.send(ApiKey::InitProducerId, 4, &InitProducerIdRequest::default());
+        bench.turn();
+    });
+    assert!(lines.last().unwrap().contains("refused a Kafka producer"));
 }
 
 #[test]
@@ -119,7 +247,7 @@ fn records_refused_are_one_line_also_where_the_connection_is_closed_over_them() 
     };
     let who = [
         r#"client_id="tester""#,
-        r#"api="Produce""#,
+        "api=Produce",
         "version=9",
         "default.clicks partition 2",
     ];
@@ -181,6 +309,15 @@ fn what_goes_well_is_not_logged_and_a_client_cannot_write_lines_of_its_own() {
         bytes[at..at + 6].copy_from_slice(b"t\nWARN");
         client.peer.send(&bytes);
         bench.turn();
+    });
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].trim_end().lines().count(), 1, "{lines:?}");
+    let lines = logged(|| {
+        let mut bench = Bench::new();
+        let mut client = bench.connect();
+        client.send(ApiKey::Produce, 9, &produce("x\nWARN", 0, &["a"], 0));
+        bench.turn();
+        assert!(client.peer.is_closed());
     });
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0].trim_end().lines().count(), 1, "{lines:?}");

@@ -37,6 +37,7 @@ where
     let (done, ended) = mpsc::channel();
     let core = LocalExecutorBuilder::new(Placement::Unbound)
         .io_memory(64 << 10)
+        .preempt_timer(Duration::from_micros(200))
         .spawn(move || async move {
             let reactor = Reactor::new().unwrap();
             let run = glommio::spawn_local(reactor.run());

@@ -9,13 +9,20 @@ use felix_core::Offset;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-/// The base offsets of the segments in `dir`, in order. Index files without a segment, left by a
-/// crash while both were being dropped, are removed.
-pub(super) fn list(dir: &Dir) -> Result<Vec<Offset>, LogError> {
-    let disk = |doing, file: &str, cause| disk_error(dir, doing, file, cause);
+/// The files of a log.
+pub(super) struct Listing {
+    /// The base offsets of the segments, in order.
+    pub(super) bases: Vec<Offset>,
+    /// Index files without a segment, left by a crash while both were being dropped. To be removed
+    /// once the log is known to be whole.
+    pub(super) orphans: Vec<String>,
+}
+
+/// Lists `dir`.
+pub(super) fn list(dir: &Dir) -> Result<Listing, LogError> {
     let names = dir
         .list()
-        .map_err(|cause| disk("list the directory", "", cause))?;
+        .map_err(|cause| disk_error(dir, "list the directory", "", cause))?;
     let mut bases = BTreeSet::new();
     let mut indexes = Vec::new();
     for name in names {
@@ -38,13 +45,14 @@ pub(super) fn list(dir: &Dir) -> Result<Vec<Offset>, LogError> {
             ),
         }
     }
-    for (base, name) in indexes {
-        if !bases.contains(&base) {
-            dir.remove_file(&name)
-                .map_err(|cause| disk("remove", &name, cause))?;
-        }
-    }
-    Ok(bases.into_iter().collect())
+    let orphans = indexes
+        .into_iter()
+        .filter(|(base, _)| !bases.contains(base))
+        .map(|(_, name)| name);
+    Ok(Listing {
+        orphans: orphans.collect(),
+        bases: bases.into_iter().collect(),
+    })
 }
 
 enum Kind {

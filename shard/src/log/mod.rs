@@ -317,6 +317,12 @@ impl Log {
         self.written - self.flushed
     }
 
+    /// Full segments that no flush has made durable yet, with their indexes.
+    #[must_use]
+    pub fn sealed(&self) -> usize {
+        self.sealed.len()
+    }
+
     /// What would make everything written so far durable; `None` where nothing is dirty, or the
     /// log is poisoned. Panics while an earlier flush has not ended: one at a time.
     #[must_use]

@@ -49,8 +49,17 @@ impl Read {
     }
 
     async fn collect(&self, patience: Patience) -> Result<Vec<Bytes>, LogError> {
-        let chunk_bytes = self.bytes_max.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         let mut pieces = Pieces::default();
+        match self.fill(&mut pieces, patience).await {
+            // What lies before the damage is whole; the read that begins at it tells of it.
+            Err(LogError::Damaged { .. }) if pieces.bytes > 0 => Ok(pieces.into_vec()),
+            Err(error) => Err(error),
+            Ok(()) => Ok(pieces.into_vec()),
+        }
+    }
+
+    async fn fill(&self, pieces: &mut Pieces, patience: Patience) -> Result<(), LogError> {
+        let chunk_bytes = self.bytes_max.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         let after = self
             .segments
             .partition_point(|segment| segment.base() <= self.from);
@@ -75,7 +84,7 @@ impl Read {
                 }
                 let total = pieces.bytes + header.size();
                 if last >= self.below || (pieces.bytes > 0 && total > self.bytes_max) {
-                    return Ok(pieces.into_vec());
+                    return Ok(());
                 }
                 if patience == Patience::Now && total > NOW_BYTES_MAX {
                     let cause = io::ErrorKind::WouldBlock.into();
@@ -92,7 +101,7 @@ impl Read {
                 pieces.push(chunk, at, header.size());
             }
         }
-        Ok(pieces.into_vec())
+        Ok(())
     }
 }
 

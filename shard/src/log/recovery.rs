@@ -6,7 +6,7 @@ use super::checkpoint::Checkpoint;
 use super::controls::Controls;
 use super::error::{Fault, LogError};
 use super::generations::Generations;
-use super::listing::list;
+use super::listing::{Listing, list};
 use super::segment::{Segment, index_name, log_name, time_index_name};
 use super::trust::Trust;
 use super::walk::{Step, Walk};
@@ -88,6 +88,14 @@ struct Cut {
     fault: Fault,
 }
 
+/// What a segment's file was found to hold.
+struct Judged {
+    /// Where it holds no whole batch before its end.
+    cut: Option<Cut>,
+    /// It was not read whole.
+    is_trusted: bool,
+}
+
 pub(super) struct Recoverer {
     pub(super) dir: Rc<Dir>,
     pub(super) config: LogConfig,
@@ -108,7 +116,7 @@ pub(super) struct Recoverer {
 
 /// Recovers the log in `dir`.
 pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered, LogError> {
-    let bases = list(&dir)?;
+    let Listing { bases, orphans } = list(&dir)?;
     let checkpoint = Checkpoint::load(&dir)?;
     let generations = Generations::load(&dir)?;
     let first = bases.first().copied().unwrap_or_default();
@@ -134,6 +142,9 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
     let mut end = recoverer.segments(&bases).await?;
     if bases.is_empty() {
         end = start;
+    }
+    for name in &orphans {
+        recoverer.remove(name)?;
     }
     recoverer.settle().await?;
     let Recoverer {
@@ -198,24 +209,25 @@ impl Recoverer {
                 return Ok(end);
             }
             let segment = Segment::open(&self.dir, *base).await?;
-            let cut = self.segment(&segment, next).await?;
+            let Judged { cut, is_trusted } = self.segment(&segment, next).await?;
             end = segment.end();
-            let bytes = segment.bytes();
-            if let Some(Cut { position, fault }) = &cut {
-                if end < self.recovery_point {
-                    return Err(segment.damaged(*position, fault.clone()));
-                }
+            // Before anything is touched: what is lost may be put back where it was.
+            if end < self.recovery_point
+                && let Some(error) = self.too_short(&segment, next, cut.as_ref())
+            {
+                return Err(error);
+            }
+            if !is_trusted {
+                self.changed = true;
+                // A segment that ends before the next one begins, in zeros say, becomes the last:
+                // the next is dropped as behind a cut.
+                let is_full = next == Some(end) && cut.is_none();
+                self.put_indexes(&segment, is_full).await?;
+            }
+            if cut.is_some() {
                 self.cut(&segment).await?;
             }
             self.segments.push(Rc::new(segment));
-            if next.is_none() && end < self.recovery_point {
-                let fault = Fault::EndsEarly {
-                    end,
-                    recovery_point: self.recovery_point,
-                };
-                let last = self.segments.last().expect("pushed above");
-                return Err(last.damaged(bytes, fault));
-            }
             if cut.is_some() {
                 let rest = bases.get(number + 1..).unwrap_or_default();
                 self.drop_segments(rest).await?;
@@ -226,12 +238,12 @@ impl Recoverer {
     }
 
     /// Takes a segment on trust where its indexes agree with its end, and reads it whole where
-    /// not. What the file holds beyond the last whole batch is the answer.
+    /// not. Changes nothing on disk, but for what a failed flush left to be written once more.
     async fn segment(
         &mut self,
         segment: &Segment,
         next: Option<Offset>,
-    ) -> Result<Option<Cut>, LogError> {
+    ) -> Result<Judged, LogError> {
         let expected_end = next.unwrap_or(self.recovery_point);
         if !self.scan_all && expected_end <= self.recovery_point {
             let trusted = Trust::new(self, segment, expected_end)
@@ -239,12 +251,44 @@ impl Recoverer {
                 .await;
             if let Some(seen) = trusted? {
                 self.seen.merge(seen);
-                return Ok(None);
+                return Ok(Judged {
+                    cut: None,
+                    is_trusted: true,
+                });
             }
         }
-        self.changed = true;
         let cut = self.scan(segment).await?;
-        if next.is_some() && cut.is_none() {
+        Ok(Judged {
+            cut,
+            is_trusted: false,
+        })
+    }
+
+    /// Why a segment may not end where it does, below the recovery point; `None`: the next one
+    /// begins there.
+    fn too_short(
+        &self,
+        segment: &Segment,
+        next: Option<Offset>,
+        cut: Option<&Cut>,
+    ) -> Option<LogError> {
+        let end = segment.end();
+        match (cut, next) {
+            (Some(cut), _) => Some(segment.damaged(cut.position, cut.fault.clone())),
+            (None, Some(next)) => (next != end).then(|| self.missing(end)),
+            (None, None) => {
+                let fault = Fault::EndsEarly {
+                    end,
+                    recovery_point: self.recovery_point,
+                };
+                Some(segment.damaged(segment.bytes(), fault))
+            }
+        }
+    }
+
+    /// Makes the index files of a segment that was read whole what they should be.
+    async fn put_indexes(&mut self, segment: &Segment, is_full: bool) -> Result<(), LogError> {
+        if is_full {
             segment.seal();
             if self.indexes_differ(segment).await? {
                 segment.save_indexes().await?;
@@ -258,7 +302,7 @@ impl Recoverer {
                 self.remove(&name)?;
             }
         }
-        Ok(cut)
+        Ok(())
     }
 
     /// Reads and verifies every batch, up to the first that is not whole.
@@ -275,6 +319,14 @@ impl Recoverer {
                 .as_ref()
                 .and_then(|table| table.at(segment.end()));
             let fault = match verified(segment, &mut walk, segment.end(), generation).await? {
+                Verified::Batch(batch)
+                    if self.seen.generations.last() > Some(batch.generation()) =>
+                {
+                    // Where the table is gone, all that is known is that generations rise.
+                    let owed = self.seen.generations.last().unwrap_or_default();
+                    let found = batch.generation();
+                    Fault::Generation { owed, found }
+                }
                 Verified::Batch(batch) if walk.position() <= SEGMENT_SPAN_MAX => {
                     let last = batch.last_offset();
                     segment.note(batch.header(), last, self.config.index_interval_bytes);

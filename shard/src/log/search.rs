@@ -4,7 +4,7 @@ use super::error::{Fault, LogError};
 use super::segment::Segment;
 use super::walk::Walk;
 use crate::disk::Patience;
-use felix_core::batch::{Header, Record};
+use felix_core::batch::Header;
 use felix_core::{BatchError, Generation, Offset, PlacedBatch, Timestamp};
 use std::rc::Rc;
 
@@ -74,12 +74,12 @@ impl Search {
                     walk.skip(&header);
                     continue;
                 }
-                let (records, generation) = records(segment, &mut walk, &header).await?;
-                let found = records
-                    .into_iter()
-                    .find(|record| record.timestamp >= wanted);
-                if let Some(record) = found {
-                    return Ok(Some((record.offset, record.timestamp, generation)));
+                let (position, batch) = take(segment, &mut walk, &header).await?;
+                let found = batch.first_at_or_after(wanted);
+                if let Some((offset, timestamp)) =
+                    found.map_err(|e| damaged(segment, position, e))?
+                {
+                    return Ok(Some((offset, timestamp, batch.generation())));
                 }
             }
         }
@@ -110,13 +110,10 @@ impl Search {
                 walk.skip(&header);
                 continue;
             }
-            let (records, generation) = records(segment, &mut walk, &header).await?;
-            // The first of several: `max_by_key` would take the last.
-            let greatest = records.iter().map(|record| record.timestamp).max();
-            let found = records
-                .into_iter()
-                .find(|record| Some(record.timestamp) == greatest);
-            return Ok(found.map(|record| (record.offset, record.timestamp, generation)));
+            let (position, batch) = take(segment, &mut walk, &header).await?;
+            let found = batch.first_of_greatest();
+            let found = found.map_err(|e| damaged(segment, position, e))?;
+            return Ok(found.map(|(offset, timestamp)| (offset, timestamp, batch.generation())));
         }
         Ok(None)
     }
@@ -151,22 +148,28 @@ fn lies_below(header: &Header, below: Offset) -> bool {
     header.offset_range().is_some_and(|(_, last)| last < below)
 }
 
-/// The records of the batch at which the walk stands, and its generation; steps over it.
-async fn records(
+/// The batch at which the walk stands, and its position; steps over it.
+async fn take(
     segment: &Segment,
     walk: &mut Walk<'_>,
     header: &Header,
-) -> Result<(Vec<Record>, Generation), LogError> {
+) -> Result<(u64, PlacedBatch), LogError> {
     let position = walk.position();
-    let damaged = |fault| segment.damaged(position, Fault::Batch(fault));
     let Some((chunk, at)) = walk.take(header).await? else {
-        return Err(damaged(BatchError::Truncated {
+        let fault = BatchError::Truncated {
             needed: header.size(),
             present: 0,
-        }));
+        };
+        return Err(damaged(segment, position, fault));
     };
     let mut bytes = chunk.slice(at..at + header.size());
-    let batch = PlacedBatch::split_from(&mut bytes).map_err(damaged)?;
-    let records = batch.records().map_err(damaged)?;
-    Ok((records, batch.generation()))
+    let batch = PlacedBatch::split_from(&mut bytes);
+    Ok((
+        position,
+        batch.map_err(|fault| damaged(segment, position, fault))?,
+    ))
+}
+
+fn damaged(segment: &Segment, position: u64, fault: BatchError) -> LogError {
+    segment.damaged(position, Fault::Batch(fault))
 }

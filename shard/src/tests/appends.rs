@@ -1,6 +1,7 @@
 //! What an append promises.
 
 use super::{Bench, Rig, batch, large_batch, records, run};
+use crate::event::step_aside;
 use felix_core::limits::SHARD_UNCOMMITTED_BYTES_MAX;
 use felix_core::shards::{Acks, Append};
 use felix_core::{Durability, Offset, ShardError, Shards};
@@ -113,6 +114,48 @@ fn an_on_commit_append_is_answered_and_shown_after_its_flush_and_not_before() {
         // What was written together shares a flush.
         assert_eq!(bench.metric("felix_storage_sync_total"), 1);
         assert_eq!(bench.metric("felix_storage_sync_appends_total"), 10);
+    });
+}
+
+#[test]
+fn an_append_that_comes_during_a_flush_waits_for_the_next_one() {
+    run(Rig::new(1, Durability::OnCommit), |bench| async move {
+        let append = || {
+            let append = Append {
+                shard: bench.shard(0),
+                batch: batch(&["x"]),
+            };
+            let admitted = bench.router.append(vec![append], Acks::All);
+            Box::pin(admitted.now_or_never().expect("there is room"))
+        };
+        // A flush that ends before the second append comes proves nothing: then again.
+        for _ in 0..100 {
+            let flushes = bench.metric("felix_storage_sync_total");
+            let mut first = append();
+            while bench.metric("felix_storage_sync_total") == flushes {
+                step_aside().await;
+            }
+            if (&mut first).now_or_never().is_some() {
+                continue;
+            }
+            let mut second = append();
+            let first = first.await.remove(0).unwrap();
+            assert!(
+                (&mut second).now_or_never().is_none(),
+                "its flush has not ended"
+            );
+            let visible_end = bench
+                .read(0, 0)
+                .now_or_never()
+                .unwrap()
+                .unwrap()
+                .visible_end;
+            assert_eq!(visible_end, first.base_offset.after(1));
+            second.await.remove(0).unwrap();
+            assert_eq!(bench.metric("felix_storage_sync_total"), flushes + 2);
+            return;
+        }
+        panic!("no append came during a flush");
     });
 }
 

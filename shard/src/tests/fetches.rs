@@ -17,7 +17,7 @@ fn a_fetch_at_the_end_waits_and_is_woken_by_a_commit_on_either_core() {
             }
             for round in 0..20 {
                 for shard in 0..2 {
-                    let parts = vec![bench.part(0, round), bench.part(1, round)];
+                    let parts = [bench.part(0, round), bench.part(1, round)];
                     // The other shard is at its end, so only the commit ends the wait.
                     let part = parts[usize::try_from(shard).unwrap()];
                     let fetch = bench.fetch(vec![part], 1, FOREVER);

@@ -3,7 +3,9 @@
 mod appends;
 mod fetches;
 mod lanes;
+mod rolls;
 mod shutdown;
+mod timings;
 
 use crate::event::Event;
 use crate::lane::{Doorbell, Incoming, Received, ring};
@@ -12,9 +14,10 @@ use crate::{Core, CoreConfig, Router, ShardSpec, mesh};
 use bytes::Bytes;
 use felix_core::batch::BatchBuilder;
 use felix_core::shards::{Acks, Append, Appended, Fetch, FetchPart, Fetched, PollEnd};
+use felix_core::stalls::StallBounds;
 use felix_core::{
     Batch, Clock, CpuId, Durability, Generation, Monotonic, Offset, PlacedBatch, ShardError,
-    ShardId, Shards, Stream, StreamId, Timestamp, Timestamps, placement,
+    ShardId, Shards, Stalls, Stream, StreamId, Timestamp, Timestamps, placement,
 };
 use futures_util::FutureExt;
 use glommio::{LocalExecutorBuilder, Placement};
@@ -30,6 +33,12 @@ use tempfile::TempDir;
 
 /// Far enough that only a failed test gets there.
 const FOREVER: Duration = Duration::from_secs(60);
+
+/// Debug builds on busy machines stall as they like.
+const STALL_BOUNDS: StallBounds = StallBounds {
+    counted: FOREVER,
+    reported: FOREVER,
+};
 
 /// What a mesh under test looks like.
 #[derive(Clone, Copy)]
@@ -136,7 +145,8 @@ where
             .io_memory(64 << 10)
             .preempt_timer(Duration::from_micros(200))
             .spawn(move || async move {
-                let core = seed.start(rig.config(), Rc::new(SystemClock));
+                let stalls = Stalls::new(Rc::new(SystemClock), STALL_BOUNDS, |_| {});
+                let core = seed.start(rig.config(), Rc::new(SystemClock), Rc::new(stalls));
                 core.open(specs);
                 core.opened().await;
                 core.settled().await;
@@ -185,10 +195,6 @@ async fn stopped(bell: &Doorbell, stop: &Incoming<()>) {
 struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the test is the edge that owns the clock"
-    )]
     fn wall(&self) -> Timestamp {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
         Timestamp(i64::try_from(since.as_millis()).unwrap())

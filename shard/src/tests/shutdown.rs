@@ -1,7 +1,7 @@
 //! What closing promises.
 
 use super::{Bench, FOREVER, Never, Rig, batch, records, run, run_in};
-use felix_core::shards::{Acks, Append, ShardState};
+use felix_core::shards::{Acks, Append, Appended, ShardState};
 use felix_core::{Durability, Generation, ShardError, Shards};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -11,50 +11,73 @@ use std::rc::Rc;
 #[test]
 fn closing_answers_everybody_who_waits() {
     for durability in [Durability::Periodic, Durability::OnCommit] {
-        let (done, answered) = crossbeam_channel::unbounded();
+        let (answer, answers) = crossbeam_channel::unbounded();
         run(Rig::new(2, durability), move |bench| {
-            let done = done.clone();
-            async move { wait_until_closed(&bench, done).await }
+            let answer = answer.clone();
+            async move { leave_waiting(&bench, answer).await }
         });
-        assert_eq!(answered.iter().count(), 2, "everybody of both cores");
+        let answers: Vec<Answers> = answers.iter().collect();
+        assert_eq!(answers.len(), 2, "both cores' connections are answered");
+        for Answers {
+            polls,
+            appends,
+            late,
+        } in answers
+        {
+            assert_eq!(polls, 100);
+            // The own core places it before it closes; the other may close before it comes.
+            assert!(appends[0].is_ok());
+            assert!(matches!(appends[1], Ok(_) | Err(ShardError::ShuttingDown)));
+            assert_eq!(late, [Err(ShardError::ShuttingDown)]);
+        }
     }
 }
 
-async fn wait_until_closed(bench: &Bench, done: crossbeam_channel::Sender<()>) {
+/// What one core's connections heard.
+struct Answers {
+    polls: usize,
+    appends: Vec<Result<Appended, ShardError>>,
+    late: Vec<Result<Appended, ShardError>>,
+}
+
+/// Leaves polls and appends under way, which end after the core has begun to close.
+async fn leave_waiting(bench: &Bench, answer: crossbeam_channel::Sender<Answers>) {
     let router = bench.router.clone();
+    let own = u32::from(bench.core.id().0);
     let waiting: Vec<_> = (0..100)
         .map(|number| {
             let parts = vec![bench.part(number % 2, 0), bench.part((number + 1) % 2, 0)];
-            let fetch = bench.fetch(parts, 1 << 20, FOREVER);
-            glommio::spawn_local(bench.router.fetch(fetch, Never))
+            glommio::spawn_local(router.fetch(bench.fetch(parts, 1 << 20, FOREVER), Never))
         })
         .collect();
     let all = || bench.metric("felix_shard_waiting_fetches") == 100;
     bench.until("the last of them", all).await;
-    let mut committed = Vec::new();
-    for shard in 0..2 {
-        let append = Append {
-            shard: bench.shard(shard),
-            batch: batch(&["last"]),
-        };
-        committed.push(bench.router.append(vec![append], Acks::All).await);
-    }
-    let shard = bench.shard(0);
-    // Whoever asks this from now on is closing, or about to.
+    let appends = [own, 1 - own].map(|shard| Append {
+        shard: bench.shard(shard),
+        batch: batch(&["last"]),
+    });
+    let committed: Vec<_> = appends
+        .into_iter()
+        .map(|append| Box::pin(router.append(vec![append], Acks::All)))
+        .map(|mut admission| match (&mut admission).now_or_never() {
+            Some(committed) => committed.boxed_local(),
+            None => async move { admission.await.await }.boxed_local(),
+        })
+        .collect();
+    let late = Append {
+        shard: bench.shard(own),
+        batch: batch(&["late"]),
+    };
     glommio::spawn_local(async move {
-        for answers in join_all(waiting).await {
-            assert_eq!(answers.len(), 2);
-        }
-        for result in join_all(committed).await.into_iter().flatten() {
-            result.expect("what was placed is committed before the log is closed");
-        }
-        let append = Append {
-            shard,
-            batch: batch(&["late"]),
-        };
-        let late = router.append(vec![append], Acks::All).await.await;
-        assert_eq!(late, [Err(ShardError::ShuttingDown)]);
-        done.send(()).unwrap();
+        let polls = join_all(waiting).await.len();
+        let appends = join_all(committed).await.into_iter().flatten().collect();
+        let late = router.append(vec![late], Acks::All).await.await;
+        let heard = answer.send(Answers {
+            polls,
+            appends,
+            late,
+        });
+        heard.expect("the test listens until all cores have closed");
     })
     .detach();
 }

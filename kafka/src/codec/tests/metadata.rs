@@ -1,4 +1,5 @@
 use super::*;
+use crate::codec::Fault;
 use crate::codec::metadata::{Broker, Partition, Request, RequestTopic, Response, Topic};
 use std::borrow::Cow;
 
@@ -200,4 +201,19 @@ fn an_empty_list_asks_for_all_topics_in_version_0_and_for_none_later() {
     assert_eq!(read(1, &[255, 255, 255, 255]), None);
     assert_eq!(read(12, &[1, 1, 0, 0]), Some(vec![]));
     assert_eq!(read(12, &[0, 1, 0, 0]), None);
+}
+
+#[test]
+fn all_topics_can_be_asked_for_as_librdkafka_does() {
+    // The bodies that librdkafka 2.16 sends in version 12 for a consumer and for a producer.
+    for body in [[0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0]] {
+        let request = Request::decode(12, &mut Cursor::new(&body)).unwrap();
+        assert_eq!(request.topics, None);
+    }
+    let longer = [0; 8];
+    let error = Request::decode(12, &mut Cursor::new(&longer)).unwrap_err();
+    assert_eq!(error.fault, Fault::Trailing(4));
+    let named_none = [1, 0, 0, 0, 0];
+    let error = Request::decode(12, &mut Cursor::new(&named_none)).unwrap_err();
+    assert_eq!(error.fault, Fault::Trailing(1));
 }

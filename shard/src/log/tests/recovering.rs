@@ -203,6 +203,61 @@ fn segments_after_a_cut_are_dropped_even_if_they_are_whole() {
 }
 
 #[test]
+fn a_full_segment_whose_end_was_lost_to_zeros_is_the_one_that_grows() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, SMALL).await;
+        let mut batches: Vec<_> = (0..20).map(|_| append(&mut log, 2, 40)).collect();
+        kill(log);
+        let paths = files(&dir, "log");
+        assert!(paths.len() >= 3);
+        // Never flushed: the device has the first segment's length and not its last batch, or has
+        // neither.
+        let whole = std::fs::read(&paths[0]).unwrap();
+        let size = batches[0].bytes().len();
+        batches.truncate(whole.len() / size - 1);
+        let kept = batches.len() * size;
+        for zeros in [0, size] {
+            let lost = copy(&dir);
+            let first = lost.path().join(paths[0].file_name().unwrap());
+            let bytes = [&whole[..kept], &vec![0; zeros]].concat();
+            std::fs::write(first, bytes).unwrap();
+            let (mut log, recovery) = open(&lost, SMALL).await;
+            assert_holds(&log, &batches).await;
+            assert!(recovery.cut_bytes > 0);
+            let mut grown = batches.clone();
+            grown.extend((0..20).map(|_| append(&mut log, 1, 40)));
+            flush(&mut log).await;
+            kill(log);
+            let (log, _) = open(&lost, SMALL).await;
+            assert_holds(&log, &grown).await;
+        }
+    });
+}
+
+#[test]
+fn where_the_generation_table_is_gone_too_a_generation_that_falls_cuts_the_log() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        std::fs::remove_file(dir.path().join("generations")).unwrap();
+        let path = files(&dir, "log").pop().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The generation of the third batch, which its checksum does not cover.
+        let third = batches[0].bytes().len() + batches[1].bytes().len();
+        bytes[third + 15] = 200;
+        std::fs::write(&path, bytes).unwrap();
+        let (log, recovery) = open(&dir, LARGE).await;
+        assert_eq!(log.end(), batches[2].next_offset());
+        assert!(recovery.cut_bytes > 0);
+        let found = all_bytes(&read_all(&log).await);
+        kill(log);
+        // The table made from what was found agrees with it.
+        let (log, _) = open(&dir, LARGE).await;
+        assert_eq!(all_bytes(&read_all(&log).await), found);
+    });
+}
+
+#[test]
 fn an_empty_segment_after_an_unfinished_roll_is_the_one_that_grows() {
     run(async {
         let (dir, batches) = crashed(LARGE).await;
@@ -270,5 +325,80 @@ fn a_damaged_table_is_refused_by_name() {
             std::fs::write(&path, b"").unwrap();
             assert!(Log::open(dir.path(), LARGE, restart()).await.is_err());
         }
+    });
+}
+
+/// Names and bytes of all files.
+fn contents(dir: &TempDir) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut paths: Vec<PathBuf> = ["log", "index", "timeindex"]
+        .iter()
+        .flat_map(|ending| files(dir, ending))
+        .chain(["checkpoint", "generations"].map(|name| dir.path().join(name)))
+        .collect();
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_log_that_is_refused_is_left_as_it_is_down_to_its_indexes() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, SMALL).await;
+        for number in 0..20 {
+            append(&mut log, 1 + number % 3, 30);
+        }
+        log.close().await.unwrap();
+        let logs = files(&dir, "log");
+        assert!(logs.len() >= 3);
+        // Of the first, one in the middle and the last segment: a flipped bit, half of it, none.
+        for number in [0, 1, logs.len() - 1] {
+            for keep in [usize::MAX, 2, 0] {
+                let damaged = copy(&dir);
+                let path = damaged.path().join(logs[number].file_name().unwrap());
+                let mut bytes = std::fs::read(&path).unwrap();
+                match keep {
+                    0 => std::fs::remove_file(&path).unwrap(),
+                    2 => std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap(),
+                    _ => {
+                        let last = bytes.len() - 3;
+                        bytes[last] ^= 1;
+                        std::fs::write(&path, &bytes).unwrap();
+                    }
+                }
+                let before = contents(&damaged);
+                let error = Log::open(damaged.path(), SMALL, restart())
+                    .await
+                    .unwrap_err();
+                assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+                assert!(contents(&damaged) == before, "{number}, {keep}: {error}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_read_ends_before_damage_that_no_opening_met_and_the_next_one_tells_of_it() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        let (log, _) = open(&dir, LARGE).await;
+        let path = files(&dir, "log").pop().unwrap();
+        let third: usize = batches[..2].iter().map(|batch| batch.bytes().len()).sum();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[third..third + 70].fill(0);
+        std::fs::write(&path, &bytes).unwrap();
+        let before = log.read(log.start(), log.end(), 1 << 20).run().await;
+        assert_eq!(
+            all_bytes(&super::batches(before.unwrap())),
+            all_bytes(&batches[..2])
+        );
+        let at = log.read(batches[2].base_offset(), log.end(), 1 << 20);
+        let error = at.run().await.unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("byte {third}")),
+            "{error}"
+        );
     });
 }

@@ -1,0 +1,48 @@
+//! `--check-config`: whether the broker could start with these settings, without starting it.
+
+use crate::catalog_file::{self, Described};
+use crate::settings::Settings;
+use felix_core::{Catalog, Generation, Stream, StreamId};
+use std::io::{self, Write};
+
+/// Why streams and no directory do not go together.
+pub(crate) const NOWHERE: &str = "the catalog has durable streams and there is nowhere to keep \
+                                  them; set FELIX_DURABLE_STORAGE_DIR";
+
+/// Says `ok`, and on standard error what is worth a warning.
+///
+/// # Errors
+/// A sentence: the broker would not start.
+pub(crate) fn check(settings: &Settings) -> Result<(), String> {
+    for (variable, nearest) in &settings.unknown_variables {
+        // Nobody who listens there is worse off than with it closed.
+        drop(writeln!(
+            io::stderr(),
+            "felix-broker: warning: {variable} means nothing to the broker; the nearest variable \
+             is {nearest}"
+        ));
+    }
+    let file = settings.catalog_file.as_deref();
+    let listed = catalog_file::listed(file, settings.dev, settings.storage.durability)?;
+    if settings.storage.directory.is_none() && !listed.is_empty() {
+        return Err(NOWHERE.to_owned());
+    }
+    Catalog::new(streams(&listed)).map_err(|error| format!("the catalog: {error}"))?;
+    writeln!(io::stdout(), "ok").map_err(|error| format!("standard output: {error}"))
+}
+
+/// Streams with made-up identities, for the catalog to judge their names and counts.
+fn streams(listed: &[Described]) -> Vec<Stream> {
+    let numbered = (1..).zip(listed);
+    let streams = numbered.map(|(number, described)| Stream {
+        id: StreamId(number),
+        tenant: described.tenant.clone(),
+        namespace: described.namespace.clone(),
+        name: described.name.clone(),
+        shards: described.shards,
+        durability: described.durability,
+        timestamps: described.timestamps,
+        generation_floor: Generation::new(0),
+    });
+    streams.collect()
+}

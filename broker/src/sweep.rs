@@ -1,0 +1,237 @@
+//! Which connections of a core are to end because nothing has come of them for too long.
+//!
+//! One look at all of them now and then, instead of a timer for each: the connections write down
+//! in passing what they do ([`Pulse`]), and an idle core wakes for this as rarely with ten thousand
+//! of them as with one, and not at all with none.
+
+use felix_core::{Memory, Monotonic};
+use felix_kafka::{Ending, Pulse};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Looks within an idle timeout: a connection is closed at most this part of it late.
+const LOOKS_PER_TIMEOUT: u32 = 8;
+
+/// Between two looks at all of them: at least this long, and at most that.
+const PERIOD_MIN: Duration = Duration::from_millis(10);
+const PERIOD_MAX: Duration = Duration::from_millis(2500);
+
+/// Connections looked at in one go, so that ten thousand do not hold the core.
+const LOOK_MAX: usize = 256;
+
+/// Between the parts of one look at all of them.
+const PART_PAUSE: Duration = Duration::from_millis(1);
+
+/// How long a peer may hold memory that others wait for without sending or taking one byte. A
+/// consumer that pauses may do so for as long as it likes where there is enough.
+const STALL_MAX: Duration = Duration::from_secs(10);
+
+/// Why a connection was told to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    /// It asked nothing, and nothing was under way.
+    Idle,
+    /// It held memory that others waited for, and its peer did nothing.
+    Stalled,
+}
+
+/// The connections of one core as the sweep knows them. Lives on that core.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    idle_timeout: Option<Duration>,
+    memory: Memory,
+    watched: RefCell<BTreeMap<u64, Watched>>,
+    next: Cell<u64>,
+    /// Where the look under way has come to.
+    looked_to: Cell<Option<u64>>,
+}
+
+/// What was seen of one connection.
+#[derive(Debug)]
+struct Watched {
+    pulse: Rc<Pulse>,
+    requests: u64,
+    asked: Monotonic,
+    bytes: u64,
+    moved: Monotonic,
+    told: bool,
+}
+
+impl Sweep {
+    /// Nobody yet.
+    #[must_use]
+    pub(crate) fn new(idle_timeout: Option<Duration>, memory: Memory) -> Self {
+        Self {
+            idle_timeout,
+            memory,
+            watched: RefCell::default(),
+            next: Cell::new(0),
+            looked_to: Cell::new(None),
+        }
+    }
+
+    /// Watches over a connection that begins now; its number.
+    pub(crate) fn add(&self, pulse: &Rc<Pulse>, now: Monotonic) -> u64 {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        let watched = Watched {
+            pulse: Rc::clone(pulse),
+            requests: 0,
+            asked: now,
+            bytes: 0,
+            moved: now,
+            told: false,
+        };
+        self.watched.borrow_mut().insert(number, watched);
+        number
+    }
+
+    /// A connection has ended.
+    pub(crate) fn remove(&self, number: u64) {
+        self.watched.borrow_mut().remove(&number);
+    }
+
+    /// Whether there is nobody to watch over.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watched.borrow().is_empty()
+    }
+
+    /// How long to wait before the next [`look`](Self::look).
+    #[must_use]
+    pub(crate) fn pause(&self) -> Duration {
+        if self.looked_to.get().is_some() {
+            return PART_PAUSE;
+        }
+        let period = self.idle_timeout.map(|idle| idle / LOOKS_PER_TIMEOUT);
+        period.unwrap_or(PERIOD_MAX).clamp(PERIOD_MIN, PERIOD_MAX)
+    }
+
+    /// Looks at some of the connections, tells those to end that must, and `ended` why.
+    pub(crate) fn look(&self, now: Monotonic, mut ended: impl FnMut(Cause)) {
+        let short = self.memory.is_short();
+        let from = match self.looked_to.get() {
+            Some(number) => Bound::Excluded(number),
+            None => Bound::Unbounded,
+        };
+        let mut last = None;
+        let mut told = Vec::new();
+        let mut all = self.watched.borrow_mut();
+        for (number, watched) in all.range_mut((from, Bound::Unbounded)).take(LOOK_MAX) {
+            last = Some((*number, last.map_or(1, |(_, seen)| seen + 1)));
+            if let Some(cause) = watched.look(now, self.idle_timeout, short) {
+                told.push((Rc::clone(&watched.pulse), cause));
+            }
+        }
+        drop(all);
+        let more = last.filter(|(_, seen)| *seen == LOOK_MAX);
+        self.looked_to.set(more.map(|(number, _)| number));
+        for (pulse, cause) in told {
+            pulse.end(match cause {
+                Cause::Idle => Ending::Cleanly,
+                Cause::Stalled => Ending::AtOnce,
+            });
+            ended(cause);
+        }
+    }
+}
+
+impl Watched {
+    fn look(
+        &mut self,
+        now: Monotonic,
+        idle_timeout: Option<Duration>,
+        short: bool,
+    ) -> Option<Cause> {
+        let (requests, bytes) = (self.pulse.requests(), self.pulse.bytes());
+        if self.pulse.is_busy() || requests != self.requests {
+            (self.requests, self.asked) = (requests, now);
+        }
+        if !short || !self.pulse.holds_memory() || bytes != self.bytes {
+            (self.bytes, self.moved) = (bytes, now);
+        }
+        let since = |moment| now.until(moment);
+        let cause = if since(self.moved) >= STALL_MAX {
+            Cause::Stalled
+        } else if idle_timeout.is_some_and(|idle| since(self.asked) >= idle) {
+            Cause::Idle
+        } else {
+            return None;
+        };
+        // Told once: what ends cleanly may still take its time over it.
+        (!std::mem::replace(&mut self.told, true)).then_some(cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(count: u64) -> Monotonic {
+        Monotonic(Duration::from_secs(count))
+    }
+
+    fn sweep(idle_timeout: Option<u64>) -> (Sweep, Memory) {
+        let memory = Memory::new(32 << 20);
+        let idle_timeout = idle_timeout.map(Duration::from_secs);
+        (Sweep::new(idle_timeout, memory.clone()), memory)
+    }
+
+    fn look(sweep: &Sweep, now: u64) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        loop {
+            sweep.look(seconds(now), |cause| causes.push(cause));
+            if sweep.pause() != PART_PAUSE {
+                return causes;
+            }
+        }
+    }
+
+    #[test]
+    fn who_asks_nothing_is_told_once_when_the_time_is_over() {
+        let (sweep, _) = sweep(Some(600));
+        for _ in 0..3 {
+            sweep.add(&Rc::default(), seconds(0));
+        }
+        assert_eq!(look(&sweep, 599), []);
+        assert_eq!(look(&sweep, 600), [Cause::Idle; 3]);
+        assert_eq!(look(&sweep, 700), []);
+    }
+
+    #[test]
+    fn without_a_timeout_nobody_is_idle() {
+        let (sweep, _) = sweep(None);
+        sweep.add(&Rc::default(), seconds(0));
+        assert_eq!(look(&sweep, 1_000_000), []);
+    }
+
+    #[test]
+    fn ten_thousand_are_looked_at_in_parts_and_nobody_is_left_out() {
+        let (sweep, _) = sweep(Some(600));
+        let numbers: Vec<_> = (0..10_000)
+            .map(|_| sweep.add(&Rc::default(), seconds(0)))
+            .collect();
+        let mut told = 0;
+        sweep.look(seconds(600), |_| told += 1);
+        assert_eq!(told, LOOK_MAX);
+        // One that the look has come to leaves meanwhile.
+        sweep.remove(numbers[LOOK_MAX - 1]);
+        assert_eq!(look(&sweep, 600).len(), 10_000 - LOOK_MAX);
+        assert_eq!(sweep.pause(), PERIOD_MAX);
+        for number in numbers {
+            sweep.remove(number);
+        }
+        assert!(sweep.is_empty());
+    }
+
+    #[test]
+    fn the_pause_follows_the_timeout_within_bounds() {
+        assert_eq!(sweep(Some(8)).0.pause(), Duration::from_secs(1));
+        assert_eq!(sweep(Some(0)).0.pause(), PERIOD_MIN);
+        assert_eq!(sweep(Some(1_000_000)).0.pause(), PERIOD_MAX);
+        assert_eq!(sweep(None).0.pause(), PERIOD_MAX);
+    }
+}

@@ -1,0 +1,63 @@
+//! What a roll promises where nothing else asks for a flush.
+
+use super::{Rig, large_batch, run_in};
+use felix_core::Durability;
+use std::path::{Path, PathBuf};
+
+const SEGMENT_BYTES: u64 = 64 << 10;
+
+fn directory(root: &Path, rig: Rig) -> PathBuf {
+    rig.specs(root).remove(0).directory
+}
+
+/// The recovery point as the checkpoint says it (`docs/log-format.md`).
+fn recovery_point(root: &Path, rig: Rig) -> u64 {
+    let checkpoint = std::fs::read(directory(root, rig).join("checkpoint")).unwrap();
+    u64::from_be_bytes(checkpoint[8..16].try_into().unwrap())
+}
+
+/// Files of the only shard, by ending.
+fn files(root: &Path, rig: Rig, ending: &str) -> usize {
+    let entries = std::fs::read_dir(directory(root, rig)).unwrap();
+    entries
+        .filter(|entry| {
+            let path = entry.as_ref().unwrap().path();
+            path.extension().is_some_and(|found| found == ending)
+        })
+        .count()
+}
+
+#[test]
+fn a_shard_that_is_never_flushed_is_flushed_once_after_each_roll() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().to_owned();
+    let rig = Rig {
+        segment_bytes_max: SEGMENT_BYTES,
+        ..Rig::new(1, Durability::None)
+    };
+    run_in(&root, rig, move |bench| {
+        let path = path.clone();
+        async move {
+            let syncs = || bench.metric("felix_storage_sync_total");
+            let unsynced = || bench.metric("felix_storage_unsynced_bytes");
+            let begin = syncs();
+            bench.append(0, large_batch(40 << 10)).await.unwrap();
+            for roll in 1..=5 {
+                // The rest of the segment takes these, and nobody asks for their flush.
+                for _ in 0..3 {
+                    bench.append(0, large_batch(1 << 10)).await.unwrap();
+                }
+                assert!(unsynced() > 0);
+                assert_eq!(syncs(), begin + roll - 1, "nothing rolled since");
+                bench.append(0, large_batch(40 << 10)).await.unwrap();
+                bench.until("the flush", || unsynced() == 0).await;
+                assert_eq!(syncs(), begin + roll, "one flush for one roll");
+                let rolls = usize::try_from(roll).unwrap();
+                assert_eq!(files(&path, rig, "log"), rolls + 1);
+                assert_eq!(files(&path, rig, "index"), rolls, "the indexes are written");
+                let written = 1 + 4 * u64::try_from(roll).unwrap();
+                assert_eq!(recovery_point(&path, rig), written);
+            }
+        }
+    });
+}

@@ -1,0 +1,70 @@
+//! How long things take, as the histograms of a core have it.
+
+use super::{Bench, FOREVER, Never, Rig, batch, run};
+use felix_core::histogram::Snapshot;
+use felix_core::{Durability, Shards};
+use std::time::Duration;
+
+/// A distribution of this core.
+fn taken(bench: &Bench, name: &str) -> Snapshot {
+    let mut found = None;
+    let metrics = bench.core.metrics();
+    metrics.distributions(bench.now(), &mut |distribution| {
+        if distribution.name == name {
+            found = Some(distribution.values);
+        }
+    });
+    found.unwrap_or_else(|| panic!("there is no distribution {name}"))
+}
+
+#[test]
+fn a_commit_is_timed_where_the_shard_is_and_a_hop_where_it_ends() {
+    for durability in [Durability::OnCommit, Durability::Periodic, Durability::None] {
+        run(Rig::new(2, durability), move |bench| async move {
+            if bench.is_first() {
+                let begun = bench.now();
+                for shard in [0, 0, 0, 1] {
+                    bench.append(shard, batch(&["a"])).await.unwrap();
+                }
+                let commits = taken(&bench, "felix_shard_commit_us");
+                let whole = bench.now().until(begun).as_micros();
+                assert!(u128::from(commits.sum_us()) <= whole);
+                assert_eq!(commits.count(), 3);
+                assert_eq!(taken(&bench, "felix_shard_hop_us").count(), 0);
+                if durability == Durability::OnCommit {
+                    let syncs = taken(&bench, "felix_storage_sync_us");
+                    assert_eq!(syncs.count(), 3);
+                    // A commit waits for its flush.
+                    assert!(commits.sum_us() >= syncs.sum_us());
+                }
+            } else {
+                let hops = || taken(&bench, "felix_shard_hop_us").count();
+                bench.until("the other core's append", || hops() == 1).await;
+                let commits = || taken(&bench, "felix_shard_commit_us").count();
+                bench.until("its commit", || commits() == 1).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_fetch_is_timed_without_its_wait_and_one_that_ends_empty_not_at_all() {
+    const WAIT: Duration = Duration::from_millis(100);
+    run(Rig::new(1, Durability::Periodic), |bench| async move {
+        let fetches = || taken(&bench, "felix_shard_fetch_us");
+        let empty = bench.fetch(vec![bench.part(0, 0)], 1, Duration::from_millis(1));
+        bench.router.fetch(empty, Never).await.remove(0).unwrap();
+        assert_eq!(fetches().count(), 0);
+
+        let waiting = bench.fetch(vec![bench.part(0, 0)], 1, FOREVER);
+        let waiting = glommio::spawn_local(bench.router.fetch(waiting, Never));
+        glommio::timer::sleep(WAIT).await;
+        bench.append(0, batch(&["a"])).await.unwrap();
+        assert!(waiting.await.remove(0).unwrap().bytes() > 0);
+        assert_eq!(fetches().count(), 1);
+        assert!(fetches().sum_us() < 50_000, "{}", fetches().sum_us());
+
+        bench.read(0, 0).await.unwrap();
+        assert_eq!(fetches().count(), 2);
+    });
+}
