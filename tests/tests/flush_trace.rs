@@ -199,9 +199,9 @@ fn every_on_commit_answer_follows_a_completed_flush_of_its_file() {
     assert!(answers >= CLIENTS * traced_answers());
     assert!(
         order.early.is_empty(),
-        "{} of {answers} answers went out too early: {:#?}",
+        "{} of {answers} answers went out too early, first {:#?}",
         order.early.len(),
-        order.early
+        &order.early[..order.early.len().min(5)]
     );
     // They share flushes, in every shard.
     let flushes: HashSet<(u32, usize)> = order.flushes.iter().copied().collect();
