@@ -1,12 +1,13 @@
 # `make run` and `make test` set up what they need on a fresh Debian or Ubuntu that has Rust, and
 # do nothing of it twice.
 
-.PHONY: run test test-full check fuzz
+.PHONY: run test test-full check fuzz figures
 
 # A broker for trying things out, in the foreground: `make run ARGS=--help` shows its settings.
 run:
 	@scripts/setup-build.sh
 	@scripts/setup-kcat.sh
+	@echo "felix: building; the first time takes some minutes"
 	@cargo build --quiet --release --locked --package felix-broker
 	@exec "$${CARGO_TARGET_DIR:-target}/release/felix-broker" --dev $(ARGS)
 
@@ -28,3 +29,9 @@ check:
 # Each fuzz target for a minute, or as long as `make fuzz SECONDS=600 TARGETS=batch` says.
 fuzz:
 	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGETS)
+
+# The figures of docs/performance.md on this machine: `make figures ARGS=--quick` for a look.
+figures:
+	@scripts/setup-build.sh
+	@cargo build --quiet --release --locked --package felix-broker
+	@cargo run --quiet --release --locked --package felix-benches --bin figures -- $(ARGS)

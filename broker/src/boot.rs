@@ -15,7 +15,7 @@ use crate::probe::{self, Needs};
 use crate::prober::Prober;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
-use crate::{catalog_file, check, dev, logging, shutdown};
+use crate::{blocking, catalog_file, check, dev, logging, shutdown, stream_dirs};
 use crossbeam_channel::Receiver;
 use felix_core::stalls::StallBounds;
 use felix_core::{Catalog, CpuId, Generation, ShardId};
@@ -180,6 +180,10 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         Some(kafka) => Some(Listeners::bind(kafka, settings, cores)?),
     };
     tell_listeners(kafka.as_ref(), http_address);
+    if let Some((data, state)) = &storage {
+        let kept = state.keep(data, &catalog);
+        kept.map_err(|error| error.to_string())?;
+    }
     if settings.dev
         && let (Some(listeners), Some((data, _))) = (&kafka, &storage)
     {
@@ -249,10 +253,9 @@ fn open_catalog(settings: &Settings) -> Result<(Option<(DataDir, CatalogState)>,
     let now = SystemClock.unix_seconds();
     let mut state = CatalogState::load(&data, now).map_err(|error| error.to_string())?;
     let catalog = state
-        .catalog(&listed, now)
+        .catalog(&listed, &data, now)
         .map_err(|error| error.to_string())?;
-    // Before any of it is used: an identity that a client has seen must outlive a power loss.
-    state.store(&data).map_err(|error| error.to_string())?;
+    tell_unlisted(&data, &catalog)?;
     for stream in catalog.streams() {
         tracing::info!(
             tenant = stream.tenant,
@@ -265,6 +268,20 @@ fn open_catalog(settings: &Settings) -> Result<(Option<(DataDir, CatalogState)>,
         );
     }
     Ok((Some((data, state)), catalog))
+}
+
+fn tell_unlisted(data: &DataDir, catalog: &Catalog) -> Result<(), String> {
+    let path = data.path().display();
+    let streams = stream_dirs::unlisted(data, catalog)
+        .map_err(|error| format!("the streams in {path} cannot be told: {error}"))?;
+    if streams > 0 {
+        tracing::warn!(
+            streams,
+            "streams on disk are not in the catalog: they are not served, and their logs are left \
+             as they are"
+        );
+    }
+    Ok(())
 }
 
 fn tell_listeners(kafka: Option<&Listeners>, http: SocketAddr) {
@@ -307,6 +324,8 @@ fn launch(
     let catalog = Arc::new(catalog);
     let specs = shard_specs(&catalog, storage.as_ref());
     let config = core_config(&settings.storage);
+    let (heavy, heavy_threads) = blocking::start(core_count(choice))
+        .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
     let mut plans = match (kafka, &settings.kafka, cores.first()) {
         (Some(listeners), Some(kafka), Some(keeper)) => {
             let memory = settings.core.memory_bytes_max;
@@ -323,6 +342,7 @@ fn launch(
             cpu: *cpu,
             lanes,
             storage: config.clone(),
+            heavy: heavy.clone(),
             vigil: settings.core.spin,
             stalls: StallBounds {
                 counted: settings.core.stall_counted,
@@ -338,6 +358,8 @@ fn launch(
         let thread = core_task::start(plan);
         threads.push(thread.map_err(|error| format!("core {core} cannot start: {error}"))?);
     }
+    // Behind the cores, which hold the last handles: without those, these end.
+    threads.extend(heavy_threads);
     Ok(Running {
         cores,
         threads,
@@ -405,7 +427,8 @@ impl Running {
         }
     }
 
-    /// Remembers the generations that clients may see from now on.
+    /// Remembers the generations of logs that knew greater ones than the catalog's state. All
+    /// others were counted before they were opened.
     fn note(&mut self, open: &[(ShardId, Generation)]) {
         let Some((data, state)) = &mut self.storage else {
             return;
@@ -415,7 +438,7 @@ impl Running {
             news |= state.note(shard.stream, *generation);
         }
         if news && let Err(error) = state.store(data) {
-            // The next start notes it again; until then the clock is the floor.
+            // The next start notes it again.
             tracing::warn!(%error, "the generations opened could not be noted");
         }
     }

@@ -1,12 +1,15 @@
 //! What a broker remembers of its streams: the identity of each and the greatest generation that
 //! clients may have seen under each name.
 //!
-//! A stream keeps its identity for as long as the catalog lists it. One that is taken away and
-//! made anew is another stream with another identity, and opens above whatever clients saw under
-//! the name before, so that no leader epoch ever goes backwards.
+//! A stream keeps its identity for good, whether or not the catalog lists it at this start: a
+//! catalog file forgotten once must not cost anybody their logs. Only whoever removes a stream's
+//! directory takes it away. The next of that name is another stream with another identity, and
+//! opens above whatever clients saw under the name before, so that no leader epoch ever goes
+//! backwards.
 
 use crate::catalog_file::Described;
 use crate::data_dir::DataDir;
+use crate::stream_dirs;
 use felix_core::{Catalog, Generation, Stream, StreamId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -38,15 +41,14 @@ struct Known {
     tenant: String,
     namespace: String,
     name: String,
-    /// The identity of the stream of that name; none while the catalog does not list it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Identity>,
+    /// The identity of the stream of that name.
+    id: Identity,
     /// Shards of that stream.
     #[serde(default)]
     shards: u32,
     /// The stream's generations are above this.
     floor: u32,
-    /// The greatest generation opened under this name.
+    /// No generation opened under this name is above this.
     seen: u32,
 }
 
@@ -79,6 +81,10 @@ impl From<Identity> for String {
 pub(crate) enum StateError {
     /// The state file is unreadable or does not parse.
     Damaged(String),
+    /// There are logs and no state file.
+    Lost,
+    /// There is a state file with streams and nowhere any log of theirs.
+    LogsLost,
     /// A stream lost shards.
     Fewer {
         /// Its topic name.
@@ -102,13 +108,25 @@ impl fmt::Display for StateError {
                 "{FILE} in the data directory is damaged: {fault}; restore it from a backup, \
                  since the logs belong to the identities in it"
             ),
+            Self::Lost => write!(
+                f,
+                "the data directory has logs in streams/ and no {FILE}, which says whose they \
+                 are; restore it from a backup, or, to begin anew without these logs, move \
+                 streams/ away"
+            ),
+            Self::LogsLost => write!(
+                f,
+                "{FILE} in the data directory knows streams, and streams/, where their logs were, \
+                 is gone; bring it back (is a disk not mounted?), or, to begin anew without their \
+                 logs, make an empty directory streams/"
+            ),
             Self::Fewer { topic, had, asked } => write!(
                 f,
                 "stream {topic} has {had} shards and the catalog says {asked}; shards cannot be \
-                 taken away: say {had} or more, or remove the stream and make it anew"
+                 taken away: say {had} or more, or remove the stream's directory to make it anew"
             ),
             Self::Catalog(error) => write!(f, "the catalog: {error}"),
-            Self::Io(error) => write!(f, "{FILE} in the data directory: {error}"),
+            Self::Io(error) => write!(f, "the data directory cannot keep streams: {error}"),
         }
     }
 }
@@ -132,20 +150,42 @@ impl CatalogState {
     /// 1970.
     ///
     /// # Errors
-    /// The file is damaged.
+    /// The file is damaged, or it or the logs are missing.
     pub(crate) fn load(data: &DataDir, now: u64) -> Result<Self, StateError> {
-        match data.read(FILE)? {
-            None => Ok(Self {
+        let Some(text) = data.read(FILE)? else {
+            if stream_dirs::has_any(data)? {
+                return Err(StateError::Lost);
+            }
+            return Ok(Self {
                 begun: since_2020(now),
                 names: Vec::new(),
-            }),
-            Some(text) => {
-                toml::from_str(&text).map_err(|error| StateError::Damaged(error.to_string()))
-            }
+            });
+        };
+        let state: Self =
+            toml::from_str(&text).map_err(|error| StateError::Damaged(error.to_string()))?;
+        if !state.names.is_empty() && !stream_dirs::has_root(data)? {
+            return Err(StateError::LogsLost);
         }
+        Ok(state)
     }
 
-    /// Keeps it on the device.
+    /// Keeps it on the device, and makes a directory for each of the streams. Before any of them
+    /// is used: an identity that a client has seen must outlive a power loss. After everything
+    /// that may end the start, so that a start that fails leaves all as it was.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn keep(&self, data: &DataDir, catalog: &Catalog) -> Result<(), StateError> {
+        stream_dirs::make_root(data)?;
+        // First the state: a directory that nobody knows would look like lost state.
+        self.store(data)?;
+        for stream in catalog.streams() {
+            stream_dirs::make_of(data, stream)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps it on the device, if there is news.
     ///
     /// # Errors
     /// It cannot be written; the old state stands.
@@ -154,33 +194,30 @@ impl CatalogState {
         Ok(data.replace(FILE, &format!("{HEADER}{text}"))?)
     }
 
-    /// The catalog of these streams: known ones keep their identity, new ones get one, and what is
-    /// not listed any more is retired. To be stored before the catalog is used.
+    /// The catalog of these streams, each to be opened once: known ones keep their identity, and
+    /// those that are new, or whose directory was removed, get one. To be kept before the catalog
+    /// is used.
     ///
     /// # Errors
     /// The catalog is refused, a stream lost shards, or no randomness can be read.
     pub(crate) fn catalog(
         &mut self,
         listed: &[Described],
+        data: &DataDir,
         now: u64,
     ) -> Result<Catalog, StateError> {
-        for known in &mut self.names {
-            let is_listed = listed.iter().any(|stream| known.is_for(stream));
-            if !is_listed {
-                known.id = None;
-            }
-        }
         let mut streams = Vec::with_capacity(listed.len());
         for described in listed {
-            streams.push(self.admit(described, now)?);
+            streams.push(self.admit(described, data, now)?);
         }
         Ok(Catalog::new(streams)?)
     }
 
     /// Notes that a generation was opened, so that a later stream of that name opens above it.
-    /// Whether that is news.
+    /// Whether that is news: only of a log that came from elsewhere, and knew greater ones than
+    /// this directory.
     pub(crate) fn note(&mut self, stream: StreamId, generation: Generation) -> bool {
-        let id = Some(Identity(stream.0));
+        let id = Identity(stream.0);
         match self.names.iter_mut().find(|known| known.id == id) {
             Some(known) if known.seen < generation.get() => {
                 known.seen = generation.get();
@@ -190,19 +227,25 @@ impl CatalogState {
         }
     }
 
-    fn admit(&mut self, described: &Described, now: u64) -> Result<Stream, StateError> {
-        let at = match self.names.iter().position(|known| known.is_for(described)) {
+    fn admit(
+        &mut self,
+        described: &Described,
+        data: &DataDir,
+        now: u64,
+    ) -> Result<Stream, StateError> {
+        let known = self.names.iter().position(|known| known.is_for(described));
+        let at = match known {
             Some(at) => at,
             None => {
                 self.names.push(Known::new(described, self.begun, draw()?));
                 self.names.len() - 1
             }
         };
+        let is_new = known.is_none();
         let known = self.names.get_mut(at).expect("found or pushed above");
-        let id = match known.id {
-            Some(id) => id,
-            None => known.renew(draw()?, now),
-        };
+        if !is_new && !stream_dirs::is_there(data, &known.stream(described))? {
+            known.renew(draw()?, now);
+        }
         if described.shards < known.shards {
             let topic = format!("{}.{}", described.namespace, described.name);
             return Err(StateError::Fewer {
@@ -212,16 +255,9 @@ impl CatalogState {
             });
         }
         known.shards = described.shards;
-        Ok(Stream {
-            id: StreamId(id.0),
-            tenant: described.tenant.clone(),
-            namespace: described.namespace.clone(),
-            name: described.name.clone(),
-            shards: described.shards,
-            durability: described.durability,
-            timestamps: described.timestamps,
-            generation_floor: Generation::new(known.floor),
-        })
+        // A shard opens one above the greatest it knows of, which is the floor or seen already.
+        known.seen = known.seen.max(known.floor).saturating_add(1);
+        Ok(known.stream(described))
     }
 }
 
@@ -232,7 +268,7 @@ impl Known {
             tenant: described.tenant.clone(),
             namespace: described.namespace.clone(),
             name: described.name.clone(),
-            id: Some(id),
+            id,
             shards: 0,
             floor: begun,
             seen: 0,
@@ -240,13 +276,25 @@ impl Known {
     }
 
     /// Another stream under the name of one that was taken away.
-    fn renew(&mut self, id: Identity, now: u64) -> Identity {
-        self.id = Some(id);
+    fn renew(&mut self, id: Identity, now: u64) {
+        self.id = id;
         self.shards = 0;
-        // A generation is noted once it is open. Should the broker have been killed in between,
-        // the clock still lies above: each generation took a start, and a start takes a while.
+        // The clock besides: a state restored from a backup has not seen all that clients have.
         self.floor = self.floor.max(self.seen).max(since_2020(now));
-        id
+    }
+
+    /// The stream of that name.
+    fn stream(&self, described: &Described) -> Stream {
+        Stream {
+            id: StreamId(self.id.0),
+            tenant: described.tenant.clone(),
+            namespace: described.namespace.clone(),
+            name: described.name.clone(),
+            shards: described.shards,
+            durability: described.durability,
+            timestamps: described.timestamps,
+            generation_floor: Generation::new(self.floor),
+        }
     }
 
     fn is_for(&self, described: &Described) -> bool {
@@ -299,26 +347,48 @@ mod tests {
         stream
     }
 
+    /// What a start does whose listeners could be bound.
+    fn start(data: &DataDir, listed: &[Described], now: u64) -> Catalog {
+        let mut state = CatalogState::load(data, now).unwrap();
+        let catalog = state.catalog(listed, data, now).unwrap();
+        state.keep(data, &catalog).unwrap();
+        catalog
+    }
+
+    fn refusal(data: &DataDir) -> String {
+        CatalogState::load(data, NOW).unwrap_err().to_string()
+    }
+
     #[test]
     fn a_stream_keeps_its_identity_across_restarts() {
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::lock(temp.path()).unwrap();
-        let mut state = CatalogState::load(&data, NOW).unwrap();
-        let first = state.catalog(&[clicks(3)], NOW).unwrap();
-        state.store(&data).unwrap();
-
-        let mut state = CatalogState::load(&data, NOW + 50).unwrap();
-        let second = state.catalog(&[clicks(3)], NOW + 50).unwrap();
+        let first = start(&data, &[clicks(3)], NOW);
+        let second = start(&data, &[clicks(3)], NOW + 50);
         assert_eq!(only(&first), only(&second));
         assert_eq!(only(&first).generation_floor, Generation::new(1000));
     }
 
     #[test]
-    fn a_stream_made_anew_is_another_and_opens_above_what_was_seen() {
+    fn a_stream_that_a_start_does_not_list_keeps_its_identity_and_its_shards() {
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::lock(temp.path()).unwrap();
+        let before = start(&data, &[clicks(3)], NOW);
+        start(&data, &[], NOW + 50);
+        let error = CatalogState::load(&data, NOW)
+            .unwrap()
+            .catalog(&[clicks(2)], &data, NOW);
+        assert!(matches!(error, Err(StateError::Fewer { had: 3, .. })));
+        assert_eq!(only(&before), only(&start(&data, &[clicks(3)], NOW + 99)));
+    }
+
+    #[test]
+    fn a_stream_whose_directory_was_removed_is_another_and_opens_above_what_was_seen() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let old = start(&data, &[clicks(3)], NOW);
+        let old = only(&old);
         let mut state = CatalogState::load(&data, NOW).unwrap();
-        let old = only(&state.catalog(&[clicks(3)], NOW).unwrap()).clone();
         assert!(state.note(old.id, Generation::new(5000)));
         assert!(
             !state.note(old.id, Generation::new(4000)),
@@ -326,26 +396,60 @@ mod tests {
         );
         state.store(&data).unwrap();
 
-        let mut state = CatalogState::load(&data, NOW).unwrap();
-        state.catalog(&[], NOW).unwrap();
-        state.store(&data).unwrap();
+        std::fs::remove_dir(temp.path().join(format!("streams/dev/{}", old.id))).unwrap();
+        let new = start(&data, &[clicks(1)], NOW);
+        assert_ne!(only(&new).id, old.id);
+        assert_eq!(only(&new).generation_floor, Generation::new(5000));
+        assert_eq!(only(&new).shards, 1, "the old shard count binds nobody");
+        assert_eq!(only(&new), only(&start(&data, &[clicks(1)], NOW)));
+    }
 
-        let mut state = CatalogState::load(&data, NOW).unwrap();
-        let new = only(&state.catalog(&[clicks(1)], NOW).unwrap()).clone();
-        assert_ne!(new.id, old.id);
-        assert_eq!(new.generation_floor, Generation::new(5000));
-        assert_eq!(new.shards, 1, "the old shard count binds nobody");
+    #[test]
+    fn openings_are_counted_before_they_happen_whatever_the_clock_says() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        // Killed as soon as its shards were open, five times within a second: none was noted.
+        let mut opened = Generation::new(1000);
+        for _ in 0..5 {
+            start(&data, &[clicks(3)], NOW);
+            opened = opened.next();
+        }
+        let old = start(&data, &[clicks(3)], NOW);
+        let id = only(&old).id;
+        std::fs::remove_dir(temp.path().join(format!("streams/dev/{id}"))).unwrap();
+        let new = start(&data, &[clicks(3)], NOW - 900);
+        assert_eq!(only(&new).generation_floor, opened.next());
+    }
+
+    #[test]
+    fn logs_without_a_state_and_a_state_without_logs_are_refused_with_the_cure() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        start(&data, &[clicks(3)], NOW);
+        let (state, streams) = (temp.path().join(FILE), temp.path().join("streams"));
+        let text = std::fs::read(&state).unwrap();
+        std::fs::remove_file(&state).unwrap();
+        let sentence = refusal(&data);
+        assert!(sentence.contains("no catalog-state.toml"), "{sentence}");
+        assert!(sentence.contains("move streams/ away"), "{sentence}");
+
+        std::fs::write(&state, text).unwrap();
+        std::fs::remove_dir_all(&streams).unwrap();
+        let sentence = refusal(&data);
+        assert!(sentence.contains("make an empty directory"), "{sentence}");
+        std::fs::create_dir(&streams).unwrap();
+        CatalogState::load(&data, NOW).unwrap();
     }
 
     #[test]
     fn shards_are_added_and_never_taken_away() {
-        let mut state = CatalogState {
-            begun: 1,
-            names: Vec::new(),
-        };
-        state.catalog(&[clicks(3)], NOW).unwrap();
-        state.catalog(&[clicks(4)], NOW).unwrap();
-        let error = state.catalog(&[clicks(3)], NOW).unwrap_err().to_string();
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        start(&data, &[clicks(3)], NOW);
+        start(&data, &[clicks(4)], NOW);
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        let error = state.catalog(&[clicks(3)], &data, NOW).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("default.clicks has 4 shards"), "{error}");
     }
 
@@ -355,7 +459,7 @@ mod tests {
         let data = DataDir::lock(temp.path()).unwrap();
         data.replace(FILE, "begun = 1\n[[stream]]\nid = \"xyz\"\n")
             .unwrap();
-        let error = CatalogState::load(&data, NOW).unwrap_err().to_string();
+        let error = refusal(&data);
         assert!(
             error.contains("damaged") && error.contains("line 3"),
             "{error}"
@@ -364,15 +468,14 @@ mod tests {
 
     #[test]
     fn a_bad_name_is_refused_in_the_words_of_the_catalog() {
-        let mut state = CatalogState {
-            begun: 1,
-            names: Vec::new(),
-        };
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let mut state = CatalogState::load(&data, NOW).unwrap();
         let bad = Described {
             namespace: "a.b".into(),
             ..clicks(1)
         };
-        let error = state.catalog(&[bad], NOW).unwrap_err().to_string();
+        let error = state.catalog(&[bad], &data, NOW).unwrap_err().to_string();
         assert!(error.contains("first dot"), "{error}");
     }
 

@@ -4,11 +4,12 @@
 //! Everything made here lives on the core. What it is made from ([`Plan`]) is plain and crosses
 //! the thread once.
 
+use crate::blocking::{self, HeavyThreads};
 use crate::boot::Event;
 use crate::clock::SystemClock;
 use crate::collect::Numbers;
 use crate::door::Full;
-use crate::kafka_core::{KafkaCore, KafkaPlan};
+use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
 use crate::prober::Ping;
 use crate::readiness::ShardCounts;
@@ -89,6 +90,8 @@ pub(crate) struct Plan {
     pub(crate) lanes: CoreSeed,
     /// How it keeps its shards.
     pub(crate) storage: CoreConfig,
+    /// Who does its heavy work.
+    pub(crate) heavy: HeavyThreads,
     /// How long it looks for work before it sleeps.
     pub(crate) vigil: Duration,
     /// What counts as a stall.
@@ -164,6 +167,11 @@ async fn live(plan: Plan) -> Result<(), String> {
     shards.when_called(move || stirred.stir());
     shards.open(plan.shards);
 
+    let (heavy, done) = blocking::on_core(plan.heavy);
+    let stirred = reactor.clone();
+    let hear = Rc::clone(&heavy).hear(done, move || stirred.stir());
+    // Dropped, and thereby ended, with the connections that it serves.
+    let hear = glommio::spawn_local(Rc::clone(&stalls).watch(Work::Mail, "heavy work", hear));
     let catalog = CatalogView::new(Rc::new((*plan.catalog).clone()));
     let router = shards.router();
     let kafka = match plan.kafka {
@@ -174,8 +182,11 @@ async fn live(plan: Plan) -> Result<(), String> {
                 plan.core,
                 router,
                 catalog.clone(),
-                Rc::clone(&clock),
-                Rc::clone(&stalls),
+                Surroundings {
+                    clock: Rc::clone(&clock),
+                    stalls: Rc::clone(&stalls),
+                    blocking: heavy,
+                },
                 &reactor,
             )
             .map_err(|error| format!("the Kafka listener: {error}"))?,
@@ -205,6 +216,7 @@ async fn live(plan: Plan) -> Result<(), String> {
         core.drain.raised().await;
     }
     core.drain(&*clock).await;
+    drop(hear);
     core.tell(Event::CoreDrained(plan.core));
     core.close.raised().await;
     for (shard, error) in Box::pin(shards.close()).await {

@@ -27,7 +27,7 @@ impl DataDir {
                  broker the right to write there, or set FELIX_DURABLE_STORAGE_DIR to another"
             )
         };
-        fs::create_dir_all(path).map_err(fault)?;
+        make(path).map_err(fault)?;
         let path = fs::canonicalize(path).map_err(fault)?;
         let lock_path = path.join("lock");
         let lock = OpenOptions::new()
@@ -64,18 +64,64 @@ impl DataDir {
         }
     }
 
-    /// Puts a file in place whole or not at all, and on the device before it returns.
+    /// Puts a file in place whole or not at all, and on the device before it returns. One that has
+    /// this text already is left alone.
     ///
     /// # Errors
     /// It cannot be written; the old one stands.
     pub(crate) fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+        if self
+            .read(name)
+            .is_ok_and(|old| old.as_deref() == Some(text))
+        {
+            // Whoever put it there may have been killed before it was in the directory for good.
+            return sync(&self.path);
+        }
         let fresh = self.path.join(format!("{name}.new"));
         let mut file = File::create(&fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&fresh, self.path.join(name))?;
-        File::open(&self.path)?.sync_all()
+        sync(&self.path)
     }
+}
+
+/// Makes a directory and what is missing above it, from the top down, each on the device before the
+/// next is made. One that is there is synced as well: whoever made it may have been killed before.
+///
+/// # Errors
+/// It cannot be made, or there is something else of that name.
+pub(crate) fn make(path: &Path) -> io::Result<()> {
+    make_with(path, &mut sync)
+}
+
+fn make_with(path: &Path, sync: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        // The root of all has always been there.
+        None => return Ok(()),
+    };
+    let made = match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_with(parent, sync)?;
+            fs::create_dir(path)
+        }
+        made => made,
+    };
+    match made {
+        Ok(()) => sync(parent),
+        Err(_) if path.is_dir() => match sync(parent) {
+            // A directory that may not be looked into was made by somebody else.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        },
+        Err(error) => Err(error),
+    }
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
@@ -111,5 +157,49 @@ mod tests {
         data.replace("state", "two").unwrap();
         assert_eq!(data.read("state").unwrap().as_deref(), Some("two"));
         assert!(!temp.path().join("state.new").exists());
+    }
+
+    #[test]
+    fn a_file_is_not_written_again_for_nothing() {
+        use std::os::unix::fs::MetadataExt;
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let number = || fs::metadata(temp.path().join("state")).unwrap().ino();
+        data.replace("state", "one").unwrap();
+        let first = number();
+        data.replace("state", "one").unwrap();
+        assert_eq!(number(), first);
+        data.replace("state", "two").unwrap();
+        assert_ne!(number(), first);
+    }
+
+    #[test]
+    fn directories_are_made_from_the_top_each_on_the_device_before_the_next() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("a/b");
+        let synced = |path: &Path| {
+            let mut synced = Vec::new();
+            let noted = make_with(path, &mut |directory| {
+                let there = fs::read_dir(directory).unwrap().count();
+                synced.push((directory.to_owned(), there));
+                Ok(())
+            });
+            noted.unwrap();
+            synced
+        };
+        let above = temp.path().parent().unwrap().to_owned();
+        let first = synced(&path);
+        let expected = [(temp.path().to_owned(), 1), (temp.path().join("a"), 1)];
+        assert_eq!(first, expected);
+        assert_eq!(
+            synced(&path),
+            expected[1..],
+            "its maker may not have come to it"
+        );
+        let again = synced(temp.path());
+        assert_eq!(again.len(), 1);
+        assert_eq!(again[0].0, above);
+        make(Path::new("/")).unwrap();
+        make(Path::new(".")).unwrap();
     }
 }

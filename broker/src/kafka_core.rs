@@ -9,7 +9,7 @@ use crate::settings::Kafka;
 use felix_core::auth::AnonymousTenant;
 use felix_core::metrics::Metrics;
 use felix_core::topology::Topology;
-use felix_core::{BrokerId, Clock, CpuId, Memory, Stalls};
+use felix_core::{Blocking, BrokerId, Clock, CpuId, Memory, Stalls};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
 use felix_shard::Router;
@@ -59,6 +59,16 @@ impl KafkaPlan {
     }
 }
 
+/// What the core has beside its listener.
+pub(crate) struct Surroundings {
+    /// What time it is.
+    pub(crate) clock: Rc<dyn Clock>,
+    /// Who holds the core for too long.
+    pub(crate) stalls: Rc<Stalls>,
+    /// Where work goes that would.
+    pub(crate) blocking: Rc<dyn Blocking>,
+}
+
 /// The running listener. Lives on its core.
 #[derive(Debug)]
 pub(crate) struct KafkaCore {
@@ -79,8 +89,7 @@ impl KafkaCore {
         core: CpuId,
         router: Router,
         catalog: CatalogView,
-        clock: Rc<dyn Clock>,
-        stalls: Rc<Stalls>,
+        surroundings: Surroundings,
         reactor: &Reactor,
     ) -> io::Result<Self> {
         let shared = plan.listeners.shared.adopt(reactor)?;
@@ -102,6 +111,11 @@ impl KafkaCore {
         let metrics: Rc<KafkaMetrics> = Rc::default();
         let memory = Memory::new(plan.memory_bytes_max);
         let idle_timeout = plan.settings.idle_timeout;
+        let Surroundings {
+            clock,
+            stalls,
+            blocking,
+        } = surroundings;
         let log = ProtocolLog::new(Rc::clone(&clock));
         let context = Context {
             shards: router,
@@ -111,6 +125,7 @@ impl KafkaCore {
                 plan.settings.anonymous_tenant.map(Rc::from),
             )),
             log: log.clone(),
+            blocking,
             stalls,
             clock,
             settings: felix_kafka::Settings {

@@ -5,6 +5,7 @@
 //! A control thread beside them serves HTTP and hears signals; the main thread waits for what they
 //! tell it (`boot`) and brings everything to an end (`shutdown`).
 
+mod blocking;
 mod boot;
 mod catalog_file;
 mod catalog_state;
@@ -29,6 +30,7 @@ mod readiness;
 mod serve;
 mod settings;
 mod shutdown;
+mod stream_dirs;
 mod sweep;
 
 pub use boot::main;

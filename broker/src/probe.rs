@@ -160,9 +160,7 @@ pub(crate) fn judge(readings: &Readings, needs: Needs) -> Result<Room, Refusal> 
     if version(&readings.kernel).is_none_or(|version| version < KERNEL_MIN) {
         return Err(Refusal::Kernel(readings.kernel.clone()));
     }
-    if let IoUring::Fails(error) = readings.io_uring {
-        return Err(ring_refusal(error, readings.io_uring_disabled));
-    }
+    // Before the ring: a limit that is too low is also why the kernel makes none.
     let memlock_needed = MEMLOCK_BYTES_MIN.max(needs.cores * MEMLOCK_BYTES_PER_CORE);
     if let Some(bytes) = readings
         .memlock_bytes
@@ -172,6 +170,9 @@ pub(crate) fn judge(readings: &Readings, needs: Needs) -> Result<Room, Refusal> 
             bytes,
             needed: memlock_needed,
         });
+    }
+    if let IoUring::Fails(error) = readings.io_uring {
+        return Err(ring_refusal(error, readings.io_uring_disabled));
     }
     let fixed = FILES_OF_PROCESS + needs.cores * FILES_PER_CORE + needs.connections;
     let needed = fixed + needs.shards * FILES_PER_SHARD;
@@ -333,7 +334,11 @@ mod tests {
 
     #[test]
     fn limits_that_are_too_low_are_refused_with_the_value_that_does() {
-        let memlock = sentence(|readings| readings.memlock_bytes = Some(65_536));
+        // As the kernel answers then: the limit is the cause, the ring only where it shows.
+        let memlock = sentence(|readings| {
+            readings.memlock_bytes = Some(65_536);
+            readings.io_uring = IoUring::Fails(Errno::NOMEM);
+        });
         assert!(
             memlock.contains("65536 bytes") && memlock.contains("ulimit -l 512"),
             "{memlock}"

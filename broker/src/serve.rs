@@ -220,7 +220,8 @@ impl<S: Shards> Connections<S> {
         drop(pass);
     }
 
-    /// Reads to the end of a peer that has been told that we send no more, for a while.
+    /// Reads to the end of a peer that has been told that we send no more, for a while: during a
+    /// shutdown, too, since its acknowledgements are still on their way to it.
     async fn linger(&self, mut stream: TcpStream) {
         let mut dropped = BytesMut::new();
         let read = async {
@@ -233,7 +234,7 @@ impl<S: Shards> Connections<S> {
             }
         };
         let patience = pin!(glommio::timer::sleep(LINGER_MAX));
-        let given_up = select(patience, self.closed.raised());
+        let given_up = select(patience, self.cut.raised());
         drop(select(pin!(read), given_up).await);
     }
 

@@ -4,6 +4,7 @@
 //! in passing what they do ([`Pulse`]), and an idle core wakes for this as rarely with ten thousand
 //! of them as with one, and not at all with none.
 
+use felix_core::memory::Short;
 use felix_core::{Memory, Monotonic};
 use felix_kafka::{Ending, Pulse};
 use std::cell::{Cell, RefCell};
@@ -25,16 +26,21 @@ const LOOK_MAX: usize = 256;
 /// Between the parts of one look at all of them.
 const PART_PAUSE: Duration = Duration::from_millis(1);
 
-/// How long a peer may hold memory that others wait for without sending or taking one byte. A
-/// consumer that pauses may do so for as long as it likes where there is enough.
+/// How long a peer may hold memory that others wait for while it moves less than
+/// [`PROGRESS_BYTES_MIN`] and completes nothing. A consumer that pauses may do so for as long as it
+/// likes where there is enough.
 const STALL_MAX: Duration = Duration::from_secs(10);
+
+/// Sent or taken by a peer, this is progress. One byte now and then is not: it would keep others
+/// waiting for days.
+const PROGRESS_BYTES_MIN: u64 = 64 << 10;
 
 /// Why a connection was told to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// It asked nothing, and nothing was under way.
     Idle,
-    /// It held memory that others waited for, and its peer did nothing.
+    /// It held memory that others waited for, and its peer did next to nothing.
     Stalled,
 }
 
@@ -57,7 +63,7 @@ struct Watched {
     asked: Monotonic,
     bytes: u64,
     moved: Monotonic,
-    told: bool,
+    told: Option<Cause>,
 }
 
 impl Sweep {
@@ -83,7 +89,7 @@ impl Sweep {
             asked: now,
             bytes: 0,
             moved: now,
-            told: false,
+            told: None,
         };
         self.watched.borrow_mut().insert(number, watched);
         number
@@ -112,7 +118,7 @@ impl Sweep {
 
     /// Looks at some of the connections, tells those to end that must, and `ended` why.
     pub(crate) fn look(&self, now: Monotonic, mut ended: impl FnMut(Cause)) {
-        let short = self.memory.is_short();
+        let short = self.memory.short();
         let from = match self.looked_to.get() {
             Some(number) => Bound::Excluded(number),
             None => Bound::Unbounded,
@@ -144,13 +150,19 @@ impl Watched {
         &mut self,
         now: Monotonic,
         idle_timeout: Option<Duration>,
-        short: bool,
+        short: Short,
     ) -> Option<Cause> {
         let (requests, bytes) = (self.pulse.requests(), self.pulse.bytes());
-        if self.pulse.is_busy() || requests != self.requests {
+        let begun = requests != self.requests;
+        if self.pulse.is_busy() || begun {
             (self.requests, self.asked) = (requests, now);
         }
-        if !short || !self.pulse.holds_memory() || bytes != self.bytes {
+        let holding = self.pulse.holding();
+        let is_in_the_way =
+            (short.requests && holding.request) || (short.answers && holding.answers);
+        // A request that has arrived whole is progress, too.
+        let progress = begun || bytes.wrapping_sub(self.bytes) >= PROGRESS_BYTES_MIN;
+        if !is_in_the_way || progress {
             (self.bytes, self.moved) = (bytes, now);
         }
         let since = |moment| now.until(moment);
@@ -161,14 +173,23 @@ impl Watched {
         } else {
             return None;
         };
-        // Told once: what ends cleanly may still take its time over it.
-        (!std::mem::replace(&mut self.told, true)).then_some(cause)
+        // Told once: what ends cleanly may still take its time over it, as long as it is in nobody's
+        // way.
+        let news = match self.told {
+            None => true,
+            Some(Cause::Idle) => cause == Cause::Stalled,
+            Some(Cause::Stalled) => false,
+        };
+        news.then(|| *self.told.insert(cause))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use felix_core::memory::Share;
+    use felix_kafka::Holding;
+    use std::task::{Context, Waker};
 
     fn seconds(count: u64) -> Monotonic {
         Monotonic(Duration::from_secs(count))
@@ -225,6 +246,81 @@ mod tests {
             sweep.remove(number);
         }
         assert!(sweep.is_empty());
+    }
+
+    const REQUEST: Holding = Holding {
+        request: true,
+        answers: false,
+    };
+    const ANSWERS: Holding = Holding {
+        request: false,
+        answers: true,
+    };
+
+    /// A connection that holds this while others wait for memory for requests, as `waiting` does.
+    fn holder(sweep: &Sweep, memory: &Memory, holding: Holding) -> (Rc<Pulse>, [Share; 2]) {
+        let shares = [(); 2].map(|()| Share::new(&memory.inbound));
+        let [held, waiting] = &shares;
+        held.overdraw(memory.inbound.free());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(waiting.poll_reserve(&mut cx, 1).is_pending());
+        let pulse: Rc<Pulse> = Rc::default();
+        pulse.show(true, holding);
+        sweep.add(&pulse, seconds(0));
+        (pulse, shares)
+    }
+
+    #[test]
+    fn a_request_that_drips_in_while_others_wait_is_ended_and_one_that_flows_is_not() {
+        for (bytes, ended) in [
+            (0, true),
+            (1, true),
+            (PROGRESS_BYTES_MIN / 10 - 10, true),
+            (PROGRESS_BYTES_MIN / 10 + 10, false),
+        ] {
+            let (sweep, memory) = sweep(None);
+            let (pulse, _waiting) = holder(&sweep, &memory, REQUEST);
+            let mut causes = Vec::new();
+            for second in 1..60 {
+                pulse.moved(bytes);
+                causes.extend(look(&sweep, second));
+            }
+            let expected = if ended { vec![Cause::Stalled] } else { vec![] };
+            assert_eq!(causes, expected, "{bytes} bytes a second");
+        }
+    }
+
+    #[test]
+    fn who_completes_requests_or_is_in_nobodys_way_may_be_slow() {
+        let (sweep, memory) = sweep(None);
+        let (pulse, waiting) = holder(&sweep, &memory, REQUEST);
+        // Its answers are not what the others wait for.
+        let reader: Rc<Pulse> = Rc::default();
+        reader.show(true, ANSWERS);
+        sweep.add(&reader, seconds(0));
+        for round in 1..10 {
+            pulse.request();
+            assert_eq!(look(&sweep, round * 9), []);
+        }
+        drop(waiting);
+        assert_eq!(look(&sweep, 1000), []);
+        let held = Share::new(&memory.outbound);
+        held.overdraw(memory.outbound.free());
+        assert_eq!(look(&sweep, 1001), []);
+        assert_eq!(look(&sweep, 1010), [Cause::Stalled], "the reader");
+    }
+
+    #[test]
+    fn who_was_told_to_end_cleanly_and_then_holds_up_others_is_ended_at_once() {
+        let (sweep, memory) = sweep(Some(5));
+        let (pulse, _waiting) = holder(&sweep, &memory, Holding::default());
+        pulse.show(false, Holding::default());
+        assert_eq!(look(&sweep, 5), [Cause::Idle]);
+        // The word crossed a request.
+        pulse.show(true, REQUEST);
+        assert_eq!(look(&sweep, 14), []);
+        assert_eq!(look(&sweep, 15), [Cause::Stalled]);
+        assert_eq!(look(&sweep, 100), []);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod auth;
 pub mod batch;
+pub mod blocking;
 pub mod catalog;
 pub mod clock;
 pub mod error;
@@ -22,6 +23,7 @@ pub mod topology;
 
 pub use auth::{Action, Auth, Principal};
 pub use batch::{Batch, BatchError, PlacedBatch};
+pub use blocking::Blocking;
 pub use catalog::{Catalog, Durability, Stream, Timestamps};
 pub use clock::{Clock, Monotonic, Timestamp};
 pub use error::ShardError;

@@ -5,6 +5,22 @@
 /// three orders of magnitude smaller. Answer: MESSAGE_TOO_LARGE.
 pub const BATCH_DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of a batch, as sent and decompressed, up to which a core parses it itself. Beyond, the
+/// work would outlast a turn of the core and goes to a side thread.
+pub const BATCH_BYTES_ON_CORE_MAX: usize = 128 << 10;
+
+/// The same for a gzip batch as sent: its format lets few bytes ask for much work that nobody can
+/// see before it is done (tables of codes for a byte or two).
+pub const GZIP_BYTES_ON_CORE_MAX: usize = 16 << 10;
+
+/// Bytes that the batches of one request may hold once decompressed, all together: a request of
+/// many bombs stops here. Answer for the partitions beyond: MESSAGE_TOO_LARGE.
+pub const REQUEST_DECOMPRESSED_BYTES_MAX: usize = 64 << 20;
+
+/// Jobs of one core that may be with the side threads for heavy work. Further ones wait in line on
+/// their core, so that no core is in another's way.
+pub const HEAVY_JOBS_PER_CORE_MAX: usize = 4;
+
 /// Bytes of one Kafka request after authentication, the length prefix not counted. Answer: the
 /// connection is closed and the reason logged.
 pub const REQUEST_BYTES_MAX: usize = 8 << 20;
@@ -15,8 +31,9 @@ pub const REQUEST_BYTES_BEFORE_AUTH_MAX: usize = 64 << 10;
 
 /// Array elements (topics, partitions, keys) that one Kafka request may declare in all. Each takes
 /// some fifty times the bytes in memory that it may take on the wire, so the bytes of the frame are
-/// no bound by themselves. Answer: the connection is closed and the reason logged.
-pub const REQUEST_ELEMENTS_MAX: usize = 1 << 16;
+/// no bound by themselves, nor of the time that an answer takes. A consumer of 10,000 topics of one
+/// partition has room. Answer: the connection is closed and the reason logged.
+pub const REQUEST_ELEMENTS_MAX: usize = 1 << 15;
 
 /// Requests of one connection that may await their answers. Over it the connection is not read
 /// until one is answered.
@@ -71,6 +88,9 @@ pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;
 pub const SHARDS_OPENING_MAX: usize = 4;
 
 const _: () = assert!(REQUEST_BYTES_BEFORE_AUTH_MAX <= REQUEST_BYTES_MAX);
+const _: () = assert!(BATCH_BYTES_ON_CORE_MAX <= BATCH_DECOMPRESSED_BYTES_MAX);
+const _: () = assert!(BATCH_DECOMPRESSED_BYTES_MAX <= REQUEST_DECOMPRESSED_BYTES_MAX);
+const _: () = assert!(REQUEST_BYTES_MAX <= REQUEST_DECOMPRESSED_BYTES_MAX);
 const _: () = assert!(REQUEST_BYTES_MAX <= PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX);
 const _: () = assert!(REQUEST_BYTES_MAX <= SHARD_UNCOMMITTED_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MAX <= OUTBOUND_BYTES_PER_CONNECTION_MAX);

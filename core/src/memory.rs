@@ -18,7 +18,7 @@ pub struct Memory {
     /// For requests: from before the first byte over a connection's own minimum is received until
     /// the request is answered.
     pub inbound: Rc<Pool>,
-    /// For answers: from when a Fetch is begun, or any other answer is ready, until it is sent.
+    /// For answers: from when one is ready until it is sent. A Fetch that reads has a promise.
     pub outbound: Rc<Pool>,
 }
 
@@ -33,11 +33,23 @@ impl Memory {
         }
     }
 
-    /// Whether somebody could go on if others gave back what they hold.
+    /// Of what there is too little.
     #[must_use]
-    pub fn is_short(&self) -> bool {
-        self.inbound.has_waiting() || self.outbound.free() == 0
+    pub fn short(&self) -> Short {
+        Short {
+            requests: self.inbound.has_waiting(),
+            answers: self.outbound.free() == 0,
+        }
     }
+}
+
+/// Where somebody could go on if others gave back what they hold. Promises hold nobody up.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Short {
+    /// A request waits for memory.
+    pub requests: bool,
+    /// Answers hold all that there is for them, or more.
+    pub answers: bool,
 }
 
 impl Metrics for Memory {
@@ -45,7 +57,7 @@ impl Metrics for Memory {
         for (direction, pool) in [("in", &self.inbound), ("out", &self.outbound)] {
             take(Sample {
                 name: "felix_memory_used_bytes",
-                help: "Bytes of requests and answers held, or promised to Fetches under way.",
+                help: "Bytes of requests and answers held.",
                 kind: Kind::Gauge,
                 label: Some(("direction", direction.to_owned())),
                 value: as_value(u64::try_from(pool.used()).expect("a size fits 64 bits")),
@@ -75,6 +87,7 @@ fn as_value(count: u64) -> f64 {
 pub struct Pool {
     bytes_max: usize,
     used: Cell<usize>,
+    promised: Cell<usize>,
     /// First come, first served, so that a large wish is not overtaken by small ones for ever.
     line: RefCell<VecDeque<Rc<Place>>>,
     waits: Counter,
@@ -95,6 +108,7 @@ impl Pool {
         Self {
             bytes_max,
             used: Cell::new(0),
+            promised: Cell::new(0),
             line: RefCell::default(),
             waits: Counter::default(),
         }
@@ -110,6 +124,12 @@ impl Pool {
     #[must_use]
     pub fn free(&self) -> usize {
         self.bytes_max.saturating_sub(self.used.get())
+    }
+
+    /// Bytes that nobody holds and that are promised to nobody.
+    #[must_use]
+    pub fn unpromised(&self) -> usize {
+        self.free().saturating_sub(self.promised.get())
     }
 
     /// Whether somebody is in line.
@@ -243,6 +263,49 @@ impl Drop for Share {
     }
 }
 
+/// What somebody at work may come to hold: it makes the parts of those who begin meanwhile
+/// smaller, but is not held, so that nobody waits for it or has to go because of it. Taken back when
+/// dropped. Lives on the pool's core.
+#[derive(Debug)]
+pub struct Promise {
+    pool: Rc<Pool>,
+    bytes: Cell<usize>,
+}
+
+impl Promise {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new(pool: &Rc<Pool>) -> Self {
+        Self {
+            pool: Rc::clone(pool),
+            bytes: Cell::new(0),
+        }
+    }
+
+    /// Promises so many bytes more.
+    pub fn add(&self, bytes: usize) {
+        let promised = self.pool.promised.get().checked_add(bytes);
+        self.pool
+            .promised
+            .set(promised.expect("memory fits the address space"));
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    /// Takes it back: the work is done, or rests.
+    pub fn end(&self) {
+        let promised = self.pool.promised.get().checked_sub(self.bytes.take());
+        self.pool
+            .promised
+            .set(promised.expect("what is taken back was promised"));
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +369,26 @@ mod tests {
         assert!(!reserve(&next, 1));
         over.release(1);
         assert!(reserve(&next, 1));
+    }
+
+    #[test]
+    fn a_promise_leaves_less_to_promise_and_is_held_by_nobody() {
+        let memory = Memory::new(0);
+        let pool = &memory.outbound;
+        let all = pool.free();
+        let [first, second] = [(); 2].map(|()| Promise::new(pool));
+        first.add(all);
+        second.add(10);
+        assert_eq!((pool.used(), pool.free(), pool.unpromised()), (0, all, 0));
+        assert_eq!(memory.short(), Short::default());
+        first.end();
+        assert_eq!(pool.unpromised(), all - 10);
+        first.end();
+        drop((first, second));
+        assert_eq!(pool.unpromised(), all);
+        let holder = Share::new(pool);
+        holder.overdraw(all);
+        assert!(memory.short().answers && !memory.short().requests);
     }
 
     proptest! {

@@ -133,6 +133,9 @@ pub enum ShardState {
 /// Asks a waiting Fetch to answer with what it has. Lives on one CPU core, with its connection.
 pub trait PollEnd: Clone + 'static {
     /// Resolves when the poll is to end; never, if nobody asks.
+    ///
+    /// It is first polled when the Fetch has read what there is and begins to wait: whoever asks
+    /// may take that as the word that it does.
     fn ended(&self) -> impl Future<Output = ()> + 'static;
 }
 

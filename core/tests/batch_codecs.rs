@@ -3,8 +3,8 @@
 mod support;
 
 use bytes::BytesMut;
-use felix_core::batch::{Batch, BatchError, Codec, PlacedBatch};
-use felix_core::limits::BATCH_DECOMPRESSED_BYTES_MAX;
+use felix_core::batch::{Batch, BatchError, Codec, ParsedOnCore, PlacedBatch};
+use felix_core::limits::{BATCH_BYTES_ON_CORE_MAX, BATCH_DECOMPRESSED_BYTES_MAX};
 use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -288,6 +288,82 @@ fn a_bomb_is_defused_before_it_takes_memory() {
     let (result, allocated) = peak(|| Batch::parse(bomb));
     assert_eq!(result.unwrap_err(), TOO_LARGE);
     assert!(allocated <= ALLOCATED_MAX, "{allocated}");
+}
+
+#[test]
+fn a_core_parses_what_is_small_and_gives_the_rest_back_untouched() {
+    let zeros = |bytes| vec![0; bytes];
+    let untouched = |batch: BytesMut| {
+        let given = batch.clone();
+        match Batch::parse_on_core(batch, BATCH_DECOMPRESSED_BYTES_MAX) {
+            ParsedOnCore::Heavy { bytes, wasted } => {
+                assert_eq!(bytes, given);
+                assert!(wasted <= BATCH_BYTES_ON_CORE_MAX);
+            }
+            ParsedOnCore::Done(parsed) => panic!("{parsed:?}"),
+        }
+    };
+    for codec in CODECS {
+        let small = with_body(1, codec, &simply(codec, &plain_records(&support::one())));
+        let ParsedOnCore::Done(parsed) = Batch::parse_on_core(small, BATCH_DECOMPRESSED_BYTES_MAX)
+        else {
+            panic!("{codec}: small")
+        };
+        parsed.result.unwrap();
+        assert!(parsed.work_bytes <= 4096, "{codec}");
+        untouched(with_body(
+            1,
+            codec,
+            &simply(codec, &zeros(BATCH_BYTES_ON_CORE_MAX + 1)),
+        ));
+    }
+    // A bound of the caller's own is the batch's fault, wherever it is parsed.
+    let body = simply(Codec::Zstd, &zeros(2000));
+    let parsed = Batch::parse_on_core(with_body(1, Codec::Zstd, &body), 1000);
+    let ParsedOnCore::Done(parsed) = parsed else {
+        panic!("{parsed:?}")
+    };
+    assert_eq!(parsed.work_bytes, 1000);
+    let too_large = BatchError::DecompressedTooLarge { bytes_max: 1000 };
+    assert_eq!(parsed.result.unwrap_err(), too_large);
+}
+
+#[test]
+fn many_empty_pieces_are_work_although_nothing_comes_out_of_them() {
+    let fill = |piece: &[u8], bytes: usize| piece.repeat(bytes / piece.len());
+    let snappy = |bytes: usize| {
+        let blocks = vec![&[][..]; bytes / 5];
+        xerial(BIG_ENDIAN, &blocks)
+    };
+    for (codec, few, many) in [
+        (
+            Codec::Gzip,
+            fill(&gzip(&[]), 200),
+            fill(&gzip(&[]), 15 << 10),
+        ),
+        (
+            Codec::Zstd,
+            fill(&zstd(&[], None), 100),
+            fill(&zstd(&[], None), 100 << 10),
+        ),
+        (Codec::Snappy, snappy(100), snappy(100 << 10)),
+    ] {
+        let parse = |body: &[u8]| {
+            Batch::parse_on_core(with_body(1, codec, body), BATCH_DECOMPRESSED_BYTES_MAX)
+        };
+        let ParsedOnCore::Done(parsed) = parse(&few) else {
+            panic!("{codec}: few")
+        };
+        assert!(parsed.result.is_err(), "there is no record");
+        assert!(parsed.work_bytes >= 5 * 4096, "{codec}: {parsed:?}");
+        let ParsedOnCore::Heavy { bytes, .. } = parse(&many) else {
+            panic!("{codec}: many")
+        };
+        // Beside the core they are bounded as well.
+        let more = with_body(1, codec, &many.repeat(80));
+        drop(bytes);
+        assert_eq!(Batch::parse(more).unwrap_err(), TOO_LARGE, "{codec}");
+    }
 }
 
 #[test]

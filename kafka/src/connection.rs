@@ -10,44 +10,31 @@ use crate::codec::ApiKey;
 use crate::context::Context as Shared;
 use crate::frame::{FrameError, Inbox};
 use crate::handler::{self, Scope};
-use crate::in_flight::{InFlight, Load};
+use crate::in_flight::{FetchEnd, InFlight, Load};
 use crate::log::{Asked, Line};
 use crate::metrics::{KafkaMetrics, Refused};
 use crate::outbox::Outbox;
-use crate::pulse::{Ending, Pulse};
+use crate::pulse::{Ending, Holding, Pulse};
 use crate::request::{Request, RequestError};
+use crate::room::Room;
 use crate::session::Session;
 use crate::signal::{Raised, Signal};
+use crate::turn::{BYTES_PER_TURN_MAX, Turn};
 use bytes::BytesMut;
 use felix_core::limits::{
-    FETCH_BYTES_MAX, FETCHES_IN_FLIGHT_PER_CONNECTION_MAX, OUTBOUND_BYTES_PER_CONNECTION_MAX,
-    PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX, REQUEST_BYTES_BEFORE_AUTH_MAX, REQUEST_BYTES_MAX,
-    REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
+    OUTBOUND_BYTES_PER_CONNECTION_MAX, REQUEST_BYTES_BEFORE_AUTH_MAX, REQUEST_BYTES_MAX,
 };
-use felix_core::memory::Share;
+use felix_core::memory::{Promise, Share};
 use felix_core::stalls::Work;
 use felix_core::{ByteStream, Monotonic, Shards};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-
-/// Bytes of requests handled before other tasks of the core get their turn.
-const BYTES_PER_TURN_MAX: usize = 128 << 10;
-
-/// Bytes of records that a Fetch may bring even where those before it leave less.
-const FETCH_SHARE_BYTES_MIN: usize = 1 << 20;
-
-/// Of the memory for answers that is free, the part that one Fetch may bring: so that many that
-/// are begun at once share it.
-const FETCH_SHARE_OF_FREE: usize = 16;
-
-/// Bytes of records that a Fetch may bring where no memory for answers is left. It must bring
-/// something, since those who hold the memory may be readers that never take their answers.
-const FETCH_BYTES_WHEN_SHORT: usize = 64 << 10;
 
 /// Rounds of receiving, handling and sending before other tasks of the core get their turn.
 const ROUNDS_PER_TURN_MAX: usize = 8;
@@ -123,6 +110,7 @@ struct Connection<S, B> {
     /// What its answers hold until they are sent.
     outbound: Rc<Share>,
     pulse: Rc<Pulse>,
+    turn: Turn,
     /// One for each request under way: when a Produce was parsed.
     produced: VecDeque<Option<Monotonic>>,
     /// What was asked last, for whoever wants to know what this connection does.
@@ -139,6 +127,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             in_flight: InFlight::new(Rc::clone(&outbound)),
             outbound,
             pulse,
+            turn: Turn::default(),
             _served: Served::new(&context.metrics),
             session: Session::new(&peer, context.auth.anonymous()),
             drained: context.drain.raised(),
@@ -161,6 +150,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        self.turn.begin();
         let ending = self.pulse.ending(cx);
         if let Some(ending) = ending
             && self.reading
@@ -168,6 +158,13 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             tracing::debug!(peer = %self.session.peer, ?ending, "Kafka connection told to end");
         }
         if ending == Some(Ending::AtOnce) {
+            let held = Held {
+                request_bytes: self.reserved_bytes,
+                answer_bytes: self.outbox.bytes(),
+            };
+            self.context
+                .log
+                .tell(Line::Stalled, &self.session, Asked::UNREAD, &held);
             return Poll::Ready(End::Broken);
         }
         if self.reading && (ending.is_some() || self.drained.poll_unpin(cx).is_ready()) {
@@ -175,9 +172,17 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         }
         let polled = self.rounds(cx);
         let busy = !self.is_unburdened();
-        let holding = self.reserved_bytes > 0 || !self.outbox.is_empty();
-        self.pulse.show(busy, holding);
+        self.pulse.show(busy, self.holding());
         polled
+    }
+
+    /// What it holds for its peer to go on with. A request that is here whole waits for others.
+    fn holding(&self) -> Holding {
+        let whole = self.inbox.whole_frame(self.request_bytes_max());
+        Holding {
+            request: self.reserved_bytes > 0 && whole.is_none(),
+            answers: !self.outbox.is_empty(),
+        }
     }
 
     fn rounds(&mut self, cx: &mut Context<'_>) -> Poll<End> {
@@ -235,7 +240,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             let Some(frame_bytes) = self.inbox.whole_frame(bytes_max) else {
                 break;
             };
-            if !self.has_room(frame_bytes) {
+            if !self.room().has(frame_bytes) {
                 // Whatever waits for room stands behind the polls, so they must not wait for it.
                 self.end_polls();
                 break;
@@ -253,29 +258,14 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         begun
     }
 
-    /// Whether a request of this size may be begun.
-    fn has_room(&self, bytes: usize) -> bool {
-        let load = self.in_flight.load();
-        load.requests < REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
-            && load.fetches < FETCHES_IN_FLIGHT_PER_CONNECTION_MAX
-            && load.answer_bytes + self.outbox.bytes() < OUTBOUND_BYTES_PER_CONNECTION_MAX
-            && (load.produce_bytes == 0
-                || load.produce_bytes + bytes <= PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX)
-            && self.memory_has_room(bytes)
-    }
-
-    /// Whether the core's memory allows one more request of this size. Who holds none of it may
-    /// always go on with one, so that there is progress whoever holds the rest; and who may not
-    /// go on holds some, so that its own answer, or the sending of it, is what it waits for.
-    fn memory_has_room(&self, bytes: usize) -> bool {
-        let memory = &self.context.memory;
-        let load = self.in_flight.load();
-        let paid = self.reserved_bytes > 0;
-        let inbound = load.requests == 0
-            || paid
-            || (bytes <= memory.inbound.free() && !memory.inbound.has_waiting());
-        let holds_answers = load.fetches > 0 || load.answer_bytes > 0 || !self.outbox.is_empty();
-        inbound && (!holds_answers || memory.outbound.free() > 0)
+    /// What it may begin.
+    fn room(&self) -> Room<'_> {
+        Room {
+            memory: &self.context.memory,
+            load: self.in_flight.load(),
+            outbox_bytes: self.outbox.bytes(),
+            paid: self.reserved_bytes > 0,
+        }
     }
 
     fn begin(&mut self, frame: BytesMut) {
@@ -299,6 +289,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             self.end_polls();
         }
         let poll_end = Signal::default();
+        let promise = Rc::new(Promise::new(&self.context.memory.outbound));
         let mut load = Load {
             requests: 1,
             request_bytes: bytes,
@@ -311,8 +302,9 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             context: &self.context,
             session: &self.session,
             reply,
-            fetch_bytes_max: self.fetch_bytes_max(),
-            poll_end: &poll_end,
+            fetch_bytes_max: self.room().fetch_bytes_max(),
+            poll_end: &FetchEnd::new(&poll_end, &promise),
+            turn: &self.turn,
         };
         match handler::begin(&scope, request) {
             Ok(Handled::Done(outcome)) => self.in_flight.push_ready(outcome, load),
@@ -322,24 +314,11 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                 load.fetch_bytes = bytes_max;
                 self.polls.retain(|poll| !poll.is_alone());
                 self.polls.push(poll_end);
-                self.in_flight.push(answer, load);
+                self.in_flight.push_fetch(answer, load, promise);
             }
             Ok(Handled::HandOver(hand_over)) => self.hand_over = Some((hand_over, load)),
             Err(error) => self.refuse_request(&RequestError::body(reply, error)),
         }
-    }
-
-    /// Bytes of records one more Fetch may bring: what the Fetches before it leave of the
-    /// connection's bound, never so little that a reader crawls, and no more than its part of the
-    /// core's memory.
-    fn fetch_bytes_max(&self) -> usize {
-        let load = self.in_flight.load();
-        let held = load.fetch_bytes + load.answer_bytes + self.outbox.bytes();
-        let of_core = self.context.memory.outbound.free() / FETCH_SHARE_OF_FREE;
-        OUTBOUND_BYTES_PER_CONNECTION_MAX
-            .saturating_sub(held)
-            .clamp(FETCH_SHARE_BYTES_MIN, FETCH_BYTES_MAX)
-            .min(of_core.max(FETCH_BYTES_WHEN_SHORT))
     }
 
     fn end_polls(&mut self) {
@@ -424,7 +403,8 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         }
     }
 
-    /// Pays for a large frame, all of it, before more of it is received. Whoever waits here holds
+    /// Pays for a large frame, all of it, before more of it is received than every connection may
+    /// hold. Whoever waits here holds
     /// nothing but requests that are answered without it, so nobody waits in a circle.
     fn poll_reserve(&mut self, cx: &mut Context<'_>, request_bytes_max: usize) -> Poll<()> {
         if self.reserved_bytes == 0
@@ -432,6 +412,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         {
             ready!(self.inbound.poll_reserve(cx, bytes));
             self.reserved_bytes = bytes;
+            self.inbox.reserve(bytes);
         }
         Poll::Ready(())
     }
@@ -477,6 +458,26 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         self.context.metrics.refuse(reason);
         self.context.metrics.protocol_errors.increment();
         self.stop();
+    }
+}
+
+/// What a connection holds that has to go, for the log.
+struct Held {
+    request_bytes: usize,
+    answer_bytes: usize,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            request_bytes,
+            answer_bytes,
+        } = self;
+        write!(
+            f,
+            "it holds {request_bytes} bytes for a request and {answer_bytes} of answers, which \
+             others wait for, and hardly goes on"
+        )
     }
 }
 

@@ -4,7 +4,7 @@ use crate::log::ProtocolLog;
 use crate::metrics::KafkaMetrics;
 use crate::signal::Signal;
 use felix_core::topology::Topology;
-use felix_core::{Auth, Catalog, Clock, Memory, Stalls};
+use felix_core::{Auth, Blocking, Catalog, Clock, Memory, Stalls};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -62,6 +62,8 @@ pub struct Context<S> {
     pub metrics: Rc<KafkaMetrics>,
     /// What peers do wrong.
     pub log: ProtocolLog,
+    /// Where work goes that would hold the core for too long.
+    pub blocking: Rc<dyn Blocking>,
     /// Who holds the core for too long.
     pub stalls: Rc<Stalls>,
     /// Raised when the broker shuts down: connections then read nothing more, end their long

@@ -7,9 +7,9 @@ use std::fmt;
 /// the core's memory as short as it may.
 const RECV_BYTES: usize = 16 << 10;
 
-/// Received bytes of a frame from which on its whole length is reserved at once. A peer that only
-/// claims a large frame costs no more memory than this.
-const RESERVE_FROM_BYTES: usize = 256 << 10;
+/// Received bytes of a large frame from which on its whole length is paid for and reserved at once.
+/// A peer that only claims one costs no more than what every connection may hold.
+const RESERVE_FROM_BYTES: usize = RECV_BYTES;
 
 /// Bytes of the length prefix.
 const PREFIX_BYTES: usize = 4;
@@ -69,10 +69,18 @@ impl Inbox {
         Ok(Some(bytes))
     }
 
-    /// The length of the frame under way where it is more than a connection may hold unasked.
+    /// The length of the frame under way where it is more than a connection may hold unasked, and
+    /// as much as that has arrived.
     pub(crate) fn large_frame(&self, bytes_max: usize) -> Option<usize> {
         let bytes = self.frame_bytes(bytes_max).ok().flatten()?;
-        (bytes > RECV_BYTES).then_some(bytes)
+        (bytes > RECV_BYTES && self.bytes.len() >= RESERVE_FROM_BYTES).then_some(bytes)
+    }
+
+    /// Makes room for the rest of a large frame that is paid for, all at once, so that its buffer
+    /// holds it and little else.
+    pub(crate) fn reserve(&mut self, frame_bytes: usize) {
+        let missing = (PREFIX_BYTES + frame_bytes).saturating_sub(self.bytes.len());
+        self.bytes.reserve(missing);
     }
 
     /// Whether a whole frame, or a broken one, is here: its bytes, 0 for a broken one.
@@ -93,28 +101,35 @@ impl Inbox {
             return Ok(None);
         }
         self.bytes.advance(PREFIX_BYTES);
-        if bytes == self.bytes.len() && bytes > RECV_BYTES {
-            // The frame takes its buffer along, so that an idle connection does not hold on to it.
-            // Small frames share one, or each small batch kept in memory would keep a whole one.
-            return Ok(Some(std::mem::take(&mut self.bytes)));
+        // No frame shares memory with another, or a small batch kept would keep its neighbours. A
+        // large one takes its buffer along, so that an idle connection does not hold on to it, and
+        // the little behind it moves; a small one is copied, and its buffer is used again.
+        if bytes > RECV_BYTES {
+            let (_, behind) = self.bytes.split_at(bytes);
+            let behind = BytesMut::from(behind);
+            let mut frame = std::mem::replace(&mut self.bytes, behind);
+            frame.truncate(bytes);
+            return Ok(Some(frame));
         }
-        Ok(Some(self.bytes.split_to(bytes)))
+        let (frame, _) = self.bytes.split_at(bytes);
+        let frame = BytesMut::from(frame);
+        self.bytes.advance(bytes);
+        Ok(Some(frame))
     }
 
-    /// How many bytes to ask of the connection: little while idle, the rest of a frame that has
-    /// shown itself to be large.
+    /// How many bytes to ask of the connection: little while idle, and of a large frame what shows
+    /// that it is on its way, then the rest and nothing beyond it, for which its buffer would grow.
     pub(crate) fn recv_bytes(&self, bytes_max: usize) -> usize {
         let received = self.bytes.len();
         match self.frame_bytes(bytes_max) {
-            Ok(Some(bytes)) => {
-                let missing = (PREFIX_BYTES + bytes).saturating_sub(received);
-                if received >= RESERVE_FROM_BYTES {
-                    missing.max(RECV_BYTES)
+            Ok(Some(bytes)) if bytes > RECV_BYTES => {
+                if received < RESERVE_FROM_BYTES {
+                    RESERVE_FROM_BYTES - received
                 } else {
-                    missing.clamp(RECV_BYTES, (2 * received).max(RECV_BYTES))
+                    (PREFIX_BYTES + bytes).saturating_sub(received)
                 }
             }
-            Ok(None) | Err(_) => RECV_BYTES,
+            Ok(_) | Err(_) => RECV_BYTES,
         }
     }
 }
@@ -190,12 +205,34 @@ mod tests {
         inbox
             .buffer()
             .extend_from_slice(&(8_i32 << 20).to_be_bytes());
-        assert_eq!(inbox.recv_bytes(8 << 20), RECV_BYTES);
-        inbox.buffer().extend_from_slice(&[0; RESERVE_FROM_BYTES]);
-        assert_eq!(inbox.recv_bytes(8 << 20), (8 << 20) - RESERVE_FROM_BYTES);
+        let missing = RESERVE_FROM_BYTES - PREFIX_BYTES;
+        assert_eq!(inbox.recv_bytes(8 << 20), missing);
+        inbox.buffer().resize(RESERVE_FROM_BYTES - 1, 0);
+        assert_eq!(inbox.recv_bytes(8 << 20), 1);
+        assert_eq!(inbox.large_frame(8 << 20), None);
+        inbox.buffer().resize(RESERVE_FROM_BYTES, 0);
+        assert_eq!(inbox.large_frame(8 << 20), Some(8 << 20));
+        assert_eq!(inbox.recv_bytes(8 << 20), (8 << 20) - missing);
+        inbox.reserve(8 << 20);
+        assert!(inbox.buffer().capacity() <= (8 << 20) + RECV_BYTES);
     }
+
     #[test]
-    fn a_large_frame_leaves_no_buffer_behind_and_small_ones_share_theirs() {
+    fn no_frame_shares_its_memory_with_another_or_with_what_follows() {
+        let frames = [vec![1; 10], vec![2; 1 << 20], vec![3; 20], vec![4; 30]];
+        let mut inbox = Inbox::default();
+        inbox.buffer().extend_from_slice(&framed(&frames));
+        for frame in frames {
+            let got = inbox.next(1 << 20).unwrap().unwrap();
+            assert_eq!(got, frame);
+            let memory = got.capacity();
+            assert!(memory <= 2 * frame.len().max(RECV_BYTES), "{memory} bytes");
+            assert!(got.freeze().is_unique());
+        }
+    }
+
+    #[test]
+    fn a_large_frame_leaves_no_buffer_behind_and_a_small_one_does() {
         let mut inbox = Inbox::default();
         inbox
             .buffer()

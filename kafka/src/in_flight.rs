@@ -1,7 +1,9 @@
 //! A connection's requests that await their answers, in the order they came.
 
 use crate::answer::Outcome;
-use felix_core::memory::Share;
+use crate::signal::Signal;
+use felix_core::memory::{Promise, Share};
+use felix_core::shards::PollEnd;
 use futures_util::future::{self, LocalBoxFuture};
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt, StreamExt};
@@ -59,8 +61,7 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// None yet. `outbound` is charged with what Fetches may bring, and with every answer as soon
-    /// as it is there.
+    /// None yet. `outbound` is charged with every answer as soon as it is there.
     pub(crate) fn new(outbound: Rc<Share>) -> Self {
         Self {
             answers: FuturesOrdered::new(),
@@ -82,10 +83,29 @@ impl InFlight {
 
     /// Adds a request whose answer takes time.
     pub(crate) fn push(&mut self, answer: LocalBoxFuture<'static, Outcome>, load: Load) {
-        self.outbound.overdraw(load.fetch_bytes);
+        self.push_promised(answer, load, None);
+    }
+
+    /// Adds a Fetch, which was promised what it may bring while it reads.
+    pub(crate) fn push_fetch(
+        &mut self,
+        answer: LocalBoxFuture<'static, Outcome>,
+        load: Load,
+        promise: Rc<Promise>,
+    ) {
+        promise.add(load.fetch_bytes);
+        self.push_promised(answer, load, Some(promise));
+    }
+
+    fn push_promised(
+        &mut self,
+        answer: LocalBoxFuture<'static, Outcome>,
+        load: Load,
+        promise: Option<Rc<Promise>>,
+    ) {
         self.answers.push_back(Charged {
             answer,
-            promised: load.fetch_bytes,
+            promise,
             outbound: Rc::clone(&self.outbound),
         });
         self.loads.push_back(load);
@@ -117,11 +137,10 @@ impl InFlight {
     }
 }
 
-/// An answer that is paid for: by a promise until it is there, by its size from then on, even
-/// while it waits for its turn.
+/// An answer that is paid for by its size from when it is there, even while it waits for its turn.
 struct Charged {
     answer: LocalBoxFuture<'static, Outcome>,
-    promised: usize,
+    promise: Option<Rc<Promise>>,
     outbound: Rc<Share>,
 }
 
@@ -131,7 +150,39 @@ impl Future for Charged {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let outcome = ready!(self.answer.poll_unpin(cx));
         self.outbound.overdraw(outcome.bytes());
-        self.outbound.release(self.promised);
+        if let Some(promise) = self.promise.take() {
+            promise.end();
+        }
         Poll::Ready(outcome)
+    }
+}
+
+/// What a Fetch is told its end by. It is asked for once the Fetch has read all there is and waits
+/// for more, so that is when its promise ends: what it brings when it is woken was written
+/// meanwhile, and a thousand polls that wait leave a reader all there is.
+#[derive(Clone, Debug)]
+pub(crate) struct FetchEnd {
+    signal: Signal,
+    promise: Rc<Promise>,
+}
+
+impl FetchEnd {
+    /// Of a Fetch that begins. `signal` is raised when it is to answer with what it has.
+    pub(crate) fn new(signal: &Signal, promise: &Rc<Promise>) -> Self {
+        Self {
+            signal: signal.clone(),
+            promise: Rc::clone(promise),
+        }
+    }
+}
+
+impl PollEnd for FetchEnd {
+    fn ended(&self) -> impl Future<Output = ()> + 'static {
+        let raised = self.signal.raised();
+        let promise = Rc::clone(&self.promise);
+        async move {
+            promise.end();
+            raised.await;
+        }
     }
 }

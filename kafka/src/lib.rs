@@ -21,13 +21,15 @@ mod metrics;
 mod outbox;
 mod pulse;
 mod request;
+mod room;
 mod session;
 mod signal;
 mod topics;
+mod turn;
 
 pub use connection::{serve, serve_watched};
 pub use context::{CatalogView, Context, Settings};
 pub use log::ProtocolLog;
 pub use metrics::{KafkaMetrics, Refused};
-pub use pulse::{Ending, Pulse};
+pub use pulse::{Ending, Holding, Pulse};
 pub use signal::{Raised, Signal};

@@ -10,6 +10,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+/// Bytes of a reason that are written: a reason may hold what a peer called a topic, and that may
+/// be as long as the peer likes.
+const REASON_BYTES_MAX: usize = 1 << 10;
+
 /// Kinds of lines. Each has its own bound, so that a flood of one hides none of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Line {
@@ -27,10 +31,12 @@ pub(crate) enum Line {
     Producer,
     /// A client that asks for what there is not.
     Coordinator,
+    /// A peer that holds what others wait for.
+    Stalled,
 }
 
 impl Line {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Arrival,
         Self::Frame,
         Self::Request,
@@ -38,6 +44,7 @@ impl Line {
         Self::Lost,
         Self::Producer,
         Self::Coordinator,
+        Self::Stalled,
     ];
 
     const fn label(self) -> &'static str {
@@ -49,6 +56,7 @@ impl Line {
             Self::Lost => "kafka_lost",
             Self::Producer => "kafka_producer",
             Self::Coordinator => "kafka_coordinator",
+            Self::Stalled => "kafka_stalled",
         }
     }
 
@@ -61,6 +69,7 @@ impl Line {
             Self::Lost => "closing a Kafka connection: records were lost",
             Self::Producer => "refused a Kafka producer",
             Self::Coordinator => "refused a Kafka client",
+            Self::Stalled => "closing a Kafka connection: it holds up others",
         }
     }
 }
@@ -140,7 +149,7 @@ impl ProtocolLog {
             return;
         };
         // As text, which is quoted and escaped: a reason may hold what a peer called a topic.
-        let reason = reason.to_string();
+        let reason = cut(reason.to_string());
         // A level is part of a call site, not a value.
         macro_rules! write {
             ($level:ident) => {
@@ -163,7 +172,8 @@ impl ProtocolLog {
             | Line::Request
             | Line::Records
             | Line::Lost
-            | Line::Producer => write!(warn),
+            | Line::Producer
+            | Line::Stalled => write!(warn),
         }
     }
 
@@ -177,6 +187,19 @@ impl ProtocolLog {
         // Only where there is something to tell: most lines stand alone.
         Some((left_out > 0).then_some(left_out))
     }
+}
+
+/// At most [`REASON_BYTES_MAX`] bytes of a reason, and how many more it had.
+fn cut(mut reason: String) -> String {
+    let bytes = reason.len();
+    if bytes > REASON_BYTES_MAX {
+        let ends = reason.char_indices().map(|(at, _)| at);
+        let end = ends.take_while(|at| *at <= REASON_BYTES_MAX).last();
+        reason.truncate(end.unwrap_or(0));
+        let left_out = bytes - reason.len();
+        reason += &format!("... and {left_out} bytes more");
+    }
+    reason
 }
 
 impl Metrics for ProtocolLog {

@@ -177,7 +177,7 @@ impl Metrics for KafkaMetrics {
             ),
             (
                 "felix_kafka_stalled_closed_total",
-                "Connections closed because they held memory others waited for, and did nothing.",
+                "Connections closed because they held memory others waited for, and hardly went on.",
                 &self.stalled_closed,
             ),
             (

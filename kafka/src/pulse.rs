@@ -12,6 +12,15 @@ pub enum Ending {
     AtOnce,
 }
 
+/// Of what a connection holds memory for something that only its peer can go on with.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Holding {
+    /// A request that is paid for and has not arrived whole.
+    pub request: bool,
+    /// Answers that the peer has not taken.
+    pub answers: bool,
+}
+
 /// The signs of life of one connection, and the word that ends it. The connection writes them in
 /// passing, so that watching ten thousand of them costs no timer each. Lives on one CPU core.
 #[derive(Debug, Default)]
@@ -19,7 +28,7 @@ pub struct Pulse {
     requests: Cell<u64>,
     bytes: Cell<u64>,
     busy: Cell<bool>,
-    holding: Cell<bool>,
+    holding: Cell<Holding>,
     ending: Cell<Option<Ending>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -43,10 +52,9 @@ impl Pulse {
         self.busy.get()
     }
 
-    /// Whether it holds memory for something that only its peer can go on with: a request that has
-    /// not arrived whole, an answer that is not taken.
+    /// What it holds that only its peer can go on with.
     #[must_use]
-    pub fn holds_memory(&self) -> bool {
+    pub fn holding(&self) -> Holding {
         self.holding.get()
     }
 
@@ -69,15 +77,18 @@ impl Pulse {
         self.ending.get()
     }
 
-    pub(crate) fn request(&self) {
+    /// A request was begun.
+    pub fn request(&self) {
         self.requests.set(self.requests.get() + 1);
     }
 
-    pub(crate) fn moved(&self, bytes: u64) {
+    /// So many bytes were received, or sent.
+    pub fn moved(&self, bytes: u64) {
         self.bytes.set(self.bytes.get().wrapping_add(bytes));
     }
 
-    pub(crate) fn show(&self, busy: bool, holding: bool) {
+    /// What came of a turn.
+    pub fn show(&self, busy: bool, holding: Holding) {
         self.busy.set(busy);
         self.holding.set(holding);
     }

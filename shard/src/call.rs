@@ -55,7 +55,15 @@ impl AppendCall {
         } else if self.unadmitted.get() == 0 {
             self.say_admitted();
         } else if let Caller::Peer(slot) = &self.caller {
-            slot.say(Body::Queued);
+            slot.queue();
+        }
+    }
+
+    /// Not every batch has been gone through yet, and it takes a while: the peer's credit is needed
+    /// for nothing more.
+    pub(crate) fn take_a_while(&self) {
+        if let Caller::Peer(slot) = &self.caller {
+            slot.queue();
         }
     }
 

@@ -109,6 +109,12 @@ impl Core {
         self.owner.core()
     }
 
+    /// What the core owns.
+    #[cfg(test)]
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
     /// The way from this core to all shards.
     #[must_use]
     pub fn router(&self) -> Router {

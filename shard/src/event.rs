@@ -68,6 +68,11 @@ pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
 }
 
 impl<T> Promise<T> {
+    /// Whether somebody still waits for it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
     /// Gives the value.
     pub(crate) fn keep(self, value: T) {
         self.0.borrow_mut().value = Some(value);

@@ -9,6 +9,7 @@ use felix_core::limits::SHARD_FLUSHES_IN_FLIGHT_MAX;
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub(crate) struct Flusher {
     on_commit: Dirty,
     periodic: Dirty,
     rolled: Dirty,
+    /// Shards with full segments that are durable and lack their index files.
+    unindexed: RefCell<VecDeque<Rc<Shard>>>,
     stopping: Cell<bool>,
     stop: Event,
 }
@@ -74,6 +77,19 @@ impl Flusher {
         }
     }
 
+    fn add_unindexed(&self, shard: &Rc<Shard>) {
+        let mut shards = self.unindexed.borrow_mut();
+        if !shards.iter().any(|listed| Rc::ptr_eq(listed, shard)) {
+            shards.push_back(Rc::clone(shard));
+            drop(shards);
+            self.rolled.added.notify();
+        }
+    }
+
+    fn has_rolled(&self) -> bool {
+        !self.rolled.is_empty() || !self.unindexed.borrow().is_empty()
+    }
+
     /// Ends all rounds: on_commit ones once nothing awaits its commit, the others at once, because
     /// closing a log flushes it.
     pub(crate) fn stop(&self) {
@@ -127,21 +143,27 @@ pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
     }
 }
 
-/// Flushes shards that have no interval, once after each roll. One at a time: nobody waits for it,
-/// and what others wait for shall not share the device with more of it.
+/// Flushes shards that have no interval, once after each roll, and writes the indexes of every
+/// shard's full segments. One at a time: nobody waits for it, and what others wait for shall not
+/// share the device with more of it. What is left when it stops, closing a log does.
 pub(crate) async fn after_rolls(owner: Rc<Owner>) {
     let flusher = owner.flusher();
     loop {
         flusher
             .rolled
             .added
-            .until(|| !flusher.rolled.is_empty() || flusher.stopping.get())
+            .until(|| flusher.has_rolled() || flusher.stopping.get())
             .await;
         if flusher.stopping.get() {
             return;
         }
-        let shard = flusher.rolled.take_one().expect("the list is not empty");
-        flush(&owner, shard).await;
+        if let Some(shard) = flusher.rolled.take_one() {
+            flush(&owner, shard).await;
+        }
+        let unindexed = flusher.unindexed.borrow_mut().pop_front();
+        if let Some(shard) = unindexed {
+            index(&owner, &shard).await;
+        }
     }
 }
 
@@ -172,8 +194,22 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
     if result.as_ref().is_some_and(Result::is_err) {
         owner.metrics().sync_failures.increment();
     }
-    let now = owner.clock().monotonic();
-    let (committed, effects) = shard.flushed(result, owner.metrics(), now);
+    let (committed, effects) = shard.flushed(result);
     owner.metrics().sync_appends.add(committed);
     owner.apply(&shard, effects);
+    if shard.is_unindexed() {
+        owner.flusher().add_unindexed(&shard);
+    }
+}
+
+async fn index(owner: &Rc<Owner>, shard: &Rc<Shard>) {
+    let Some(indexing) = shard.indexing() else {
+        return;
+    };
+    let result = indexing.run().await;
+    if result.is_err() {
+        owner.metrics().sync_failures.increment();
+    }
+    let effects = shard.indexed(result);
+    owner.apply(shard, effects);
 }

@@ -38,8 +38,8 @@ pub(crate) struct Outgoing<M> {
     ring: Sender<M>,
     to: Arc<Doorbell>,
     starved: Arc<AtomicBool>,
-    /// Bounded by what its messages stand for: requests by credits, watches and commits by the
-    /// requests that connections may have in flight.
+    /// Bounded by what its messages stand for: requests by credits; watches, cancels and commits by
+    /// the requests that connections may have in flight.
     outbox: RefCell<VecDeque<M>>,
 }
 

@@ -20,15 +20,18 @@ mod message;
 mod metrics;
 mod owner;
 mod pieces;
+mod placing;
 mod port;
 mod reading;
 mod requester;
 mod router;
+mod settling;
 mod shard;
 mod spec;
 mod table;
 mod tail;
 mod watches;
+mod watching;
 
 #[cfg(test)]
 mod tests;

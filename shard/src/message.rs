@@ -1,9 +1,10 @@
 //! What cores say to each other: plain values, batches and bytes.
 
+use crate::watches::Watched;
 use felix_core::shards::{
     Append, Appended, FetchPart, Fetched, OffsetAnswer, OffsetQuery, ShardState,
 };
-use felix_core::{Monotonic, Offset, ShardError, ShardId};
+use felix_core::{Monotonic, ShardError, ShardId};
 
 /// One result per append.
 pub(crate) type Appends = Vec<Result<Appended, ShardError>>;
@@ -26,8 +27,10 @@ pub(crate) struct ReadRequest {
 pub(crate) struct Part {
     /// The answer.
     pub(crate) fetched: Fetched,
-    /// A byte limit ended it: there is more, so waiting would add nothing.
+    /// A limit ended it: there is more, so waiting would add nothing.
     pub(crate) cut: bool,
+    /// Bytes that the shard had committed, of the same moment as the answer.
+    pub(crate) level: u64,
 }
 
 /// From a requester to an owner. Those with a slot hold a credit.
@@ -60,17 +63,28 @@ pub(crate) enum Request {
         /// What to find.
         queries: Vec<OffsetQuery>,
     },
-    /// Say so once, when one of the shards has a visible end other than the one named.
+    /// Say so once, when these shards have committed enough between them.
     Watch {
-        /// The requester's number for it.
+        /// The requester's number for the fetch.
         watch: u64,
-        /// The shards, and the visible ends the requester knows.
-        known: Vec<(ShardId, Offset)>,
+        /// Which of its watches.
+        chunk: u32,
+        /// What the requester has seen of the shards.
+        shards: Vec<Watched>,
+        /// How many bytes more it waits for.
+        bytes: u64,
     },
     /// Forget a watch.
     Unwatch {
-        /// The requester's number for it.
+        /// The requester's number for the fetch.
         watch: u64,
+        /// Which of its watches.
+        chunk: u32,
+    },
+    /// Nobody waits for the answer to the request any more. It is still answered, with anything.
+    Cancel {
+        /// The request's slot.
+        slot: u64,
     },
     /// A shard of the sender changed its state.
     State {

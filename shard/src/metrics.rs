@@ -22,6 +22,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) tail_reads: Counter,
     pub(crate) immediate_reads: Counter,
     pub(crate) cold_reads: Counter,
+    pub(crate) abandoned: Counter,
     pub(crate) read_bytes: Counter,
     pub(crate) read_failures: Counter,
     pub(crate) failed_shards: Counter,
@@ -138,6 +139,11 @@ impl Metrics for CoreMetrics {
                 "felix_shard_cold_reads_total",
                 "Reads that had to wait for the device.",
                 &self.cold_reads,
+            ),
+            (
+                "felix_shard_abandoned_requests_total",
+                "Reads and searches given up because nobody waited for them any more.",
+                &self.abandoned,
             ),
             (
                 "felix_shard_failures_total",

@@ -1,17 +1,18 @@
 //! The CPU core that owns shards: it decides and stores, for its own connections and for other
 //! cores.
 
-use crate::call::{AppendCall, Caller, Unplaced};
+use crate::call::Caller;
 use crate::cpu_core::CoreConfig;
 use crate::event::{Credits, Event, Tasks, step_aside};
 use crate::flusher::Flusher;
 use crate::log::{Log, LogError, OpenReason, Opening};
-use crate::message::{Parts, ReadRequest, Reply, Request};
+use crate::message::{Body, Parts, ReadRequest, Request};
 use crate::metrics::{CoreMetrics, Gauges};
+use crate::placing::{Backlog, place_parked};
 use crate::port::Port;
-use crate::reading::Reading;
+use crate::reading::{Next, Reading};
 use crate::requester::{PeerSlot, Requester};
-use crate::shard::{Effects, Entry, Shard, Writer};
+use crate::shard::{Effects, Shard, Writer};
 use crate::spec::ShardSpec;
 use crate::table::Table;
 use crate::tail::Tail;
@@ -20,19 +21,13 @@ use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX,
 };
 use felix_core::metrics::{Distribution, Metrics, Sample};
-use felix_core::shards::{Append, ShardState};
-use felix_core::{Clock, CpuId, Monotonic, Offset, ShardError, ShardId, Stalls};
+use felix_core::shards::ShardState;
+use felix_core::{Clock, CpuId, Monotonic, ShardError, ShardId, Stalls};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
-
-/// Watches told in one go: more would hold the core for longer than a task may.
-const WATCHES_FIRED_AT_ONCE_MAX: usize = 64;
-
-/// Bytes of parked appends placed in one go, for the same reason. One batch always goes.
-const PARKED_BYTES_PLACED_AT_ONCE_MAX: usize = 256 << 10;
 
 /// See the module. Lives on its core.
 pub(crate) struct Owner {
@@ -48,8 +43,10 @@ pub(crate) struct Owner {
     shards: RefCell<HashMap<ShardId, Rc<Shard>>>,
     tail: RefCell<Tail>,
     flusher: Flusher,
-    watches: RefCell<Watches>,
-    firing: Cell<bool>,
+    pub(crate) backlog: Backlog,
+    pub(crate) watches: RefCell<Watches>,
+    /// A task is telling watches.
+    pub(crate) firing: Cell<bool>,
     cold_reads: Credits,
     tasks: Rc<Tasks>,
     closing: Cell<bool>,
@@ -76,6 +73,7 @@ impl Owner {
             tail: RefCell::new(Tail::new(config.tail_bytes_max)),
             config,
             flusher: Flusher::default(),
+            backlog: Backlog::default(),
             watches: RefCell::default(),
             firing: Cell::new(false),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_MAX),
@@ -93,6 +91,10 @@ impl Owner {
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    pub(crate) fn ports(&self) -> &[Rc<Port>] {
+        &self.ports
     }
 
     pub(crate) fn table(&self) -> &Table {
@@ -159,50 +161,21 @@ impl Owner {
                 sent,
                 queries,
             } => self.offsets(queries, Requester::Peer(peer(slot, sent))),
-            Request::Watch { watch, known } => {
-                self.watch(
-                    WatchKey {
-                        core: port.peer(),
-                        watch,
-                    },
-                    known,
-                );
-            }
-            Request::Unwatch { watch } => self.unwatch(WatchKey {
-                core: port.peer(),
+            Request::Watch {
                 watch,
-            }),
+                chunk,
+                shards,
+                bytes,
+            } => self.watch(watch_key(port, watch, chunk), shards, bytes),
+            Request::Unwatch { watch, chunk } => self.unwatch(watch_key(port, watch, chunk)),
+            Request::Cancel { slot } => port.cancelled(slot),
             Request::State { shard, state } => self.table.put(shard, state),
             Request::Goodbye => unreachable!("the port keeps goodbyes to itself"),
         }
     }
 
-    /// Places batches in the order given; each is committed when its shard's policy says so.
-    pub(crate) fn append(self: &Rc<Self>, appends: Vec<Append>, caller: Caller) {
-        let call = Rc::new(AppendCall::new(caller, appends.len()));
-        let writer = self.writer();
-        let arrived = writer.begun.get();
-        for (place, Append { shard, batch }) in appends.into_iter().enumerate() {
-            let caller = Unplaced::new(Rc::clone(&call), place);
-            match self.shard(shard) {
-                Ok(shard) => {
-                    let effects = shard.append(
-                        Entry {
-                            batch,
-                            caller,
-                            arrived,
-                        },
-                        &writer,
-                    );
-                    self.apply(&shard, effects);
-                }
-                Err(error) => caller.refuse(error),
-            }
-        }
-        call.hand_over();
-    }
-
-    fn writer(&self) -> Writer<'_> {
+    /// What appends need of this core.
+    pub(crate) fn writer(&self) -> Writer<'_> {
         Writer {
             tail: &self.tail,
             metrics: &self.metrics,
@@ -222,8 +195,11 @@ impl Owner {
             self.tail.borrow_mut().forget(shard.id());
             self.announce(shard);
         }
-        if effects.moved && self.watches.borrow_mut().moved(shard.id()) {
-            self.fire_watches();
+        if effects.moved {
+            self.tell_watches(shard.id());
+        }
+        if effects.settled {
+            self.settle(shard);
         }
         if effects.room && !shard.unparking.replace(true) {
             let placing = place_parked(Rc::clone(self), Rc::clone(shard));
@@ -251,24 +227,45 @@ impl Owner {
     /// Reads; the answer goes to `requester` at once, or when the device has given it.
     pub(crate) fn fetch(self: &Rc<Self>, request: ReadRequest, requester: Requester<Parts>) {
         let mut reading = Reading::new(request);
-        let Some(mut cold) = reading.advance(self) else {
+        let mut next = reading.advance(self);
+        if let Next::Done = next {
             requester.answer(reading.into_parts());
             return;
-        };
+        }
         requester.queued();
         let owner = Rc::clone(self);
-        self.tasks.spawn("cold reads", async move {
+        self.tasks.spawn("reads", async move {
             loop {
-                owner.cold_reads.acquire().await;
-                reading.finish(&owner, cold).await;
-                owner.cold_reads.release();
-                match reading.advance(&owner) {
-                    Some(next) => cold = next,
-                    None => break,
+                if !requester.is_wanted() {
+                    return owner.abandon(requester);
                 }
+                match next {
+                    Next::Done => break,
+                    Next::Pause => step_aside().await,
+                    Next::Cold(cold) => {
+                        owner.cold_reads.acquire().await;
+                        // It may have waited in line for long.
+                        let wanted = requester.is_wanted();
+                        if wanted {
+                            reading.finish(&owner, cold).await;
+                        }
+                        owner.cold_reads.release();
+                        if !wanted {
+                            return owner.abandon(requester);
+                        }
+                    }
+                }
+                next = reading.advance(&owner);
             }
             requester.answer(reading.into_parts());
         });
+    }
+
+    /// Ends work whose answer nobody waits for.
+    pub(crate) fn abandon<T: Into<Body> + Default>(&self, requester: Requester<T>) {
+        self.metrics.abandoned.increment();
+        // A peer's slot is freed by an answer, whatever it says.
+        requester.answer(T::default());
     }
 
     /// A read or a search of a log has failed. Whoever asks again makes it fail again, so few such
@@ -281,61 +278,6 @@ impl Owner {
             tracing::error!(shard, %reason, left_out, "a log cannot be read");
         }
         ShardError::Storage(reason.to_string())
-    }
-
-    /// Tells the requester once when a shard differs from what it knows; at once, if one does now.
-    pub(crate) fn watch(self: &Rc<Self>, key: WatchKey, known: Vec<(ShardId, Offset)>) {
-        let differs = known.iter().any(|(shard, visible_end)| {
-            let marks = self.shard(*shard).and_then(|shard| shard.marks(None));
-            !marks.is_ok_and(|marks| marks.visible_end == *visible_end)
-        });
-        if differs {
-            self.wake(&[key]);
-        } else {
-            let shards = known.into_iter().map(|(shard, _)| shard).collect();
-            self.watches.borrow_mut().add(key, shards);
-        }
-    }
-
-    pub(crate) fn unwatch(&self, key: WatchKey) {
-        self.watches.borrow_mut().remove(key);
-    }
-
-    /// Tells the watches whose shards moved: a slice now, the rest in turns with other tasks.
-    fn fire_watches(self: &Rc<Self>) {
-        if self.firing.get() {
-            return;
-        }
-        self.fire_slice();
-        if self.watches.borrow().is_firing() {
-            self.firing.set(true);
-            let owner = Rc::clone(self);
-            self.tasks.spawn("waking", async move {
-                while owner.watches.borrow().is_firing() {
-                    step_aside().await;
-                    owner.fire_slice();
-                }
-                owner.firing.set(false);
-            });
-        }
-    }
-
-    fn fire_slice(&self) {
-        let fired = self.watches.borrow_mut().fire(WATCHES_FIRED_AT_ONCE_MAX);
-        self.wake(&fired);
-    }
-
-    fn wake(&self, keys: &[WatchKey]) {
-        for key in keys.iter().filter(|key| key.core == self.core) {
-            self.sleepers.wake(key.watch);
-        }
-        for port in &*self.ports {
-            let theirs = keys.iter().filter(|key| key.core == port.peer());
-            let watches: Vec<u64> = theirs.map(|key| key.watch).collect();
-            if !watches.is_empty() {
-                port.reply(Reply::Wake(watches));
-            }
-        }
     }
 
     /// Opens those of `specs` that this core owns, a few at a time; the others are expected to be
@@ -378,6 +320,12 @@ impl Owner {
                     self.metrics.recovery_cut_bytes.add(recovery.cut_bytes);
                     let rebuilt = u64::from(recovery.rebuilt_indexes);
                     self.metrics.recovery_rebuilt_indexes.add(rebuilt);
+                    if recovery.cut_bytes > 0 {
+                        // Expected after a kill or a power loss; whoever sees it without one
+                        // should know.
+                        let bytes = recovery.cut_bytes;
+                        tracing::warn!(shard = spec.name, bytes, end = %log.end(), "cut off what was not whole");
+                    }
                     tracing::debug!(shard = spec.name, ?recovery, "recovered");
                     shard.opened(log);
                     self.announce(&shard);
@@ -401,14 +349,14 @@ impl Owner {
     pub(crate) fn begin_close(self: &Rc<Self>) {
         self.closing.set(true);
         for shard in self.all() {
-            shard.refuse_parked();
+            let effects = shard.refuse_parked();
+            self.apply(&shard, effects);
         }
         self.sleepers.wake_all();
         let watched = self.watches.borrow().shards();
         for shard in watched {
-            self.watches.borrow_mut().moved(shard);
+            self.tell_watches(shard);
         }
-        self.fire_watches();
         self.flusher.stop();
     }
 
@@ -433,21 +381,11 @@ impl Owner {
     }
 }
 
-/// Places what waited for room, in order, in turns with other tasks.
-async fn place_parked(owner: Rc<Owner>, shard: Rc<Shard>) {
-    loop {
-        let mut placed = 0;
-        while placed < PARKED_BYTES_PLACED_AT_ONCE_MAX {
-            let (bytes, effects) = shard.unpark(&owner.writer());
-            owner.apply(&shard, effects);
-            if bytes == 0 {
-                // No await lies between this look and the mark, so no room goes unnoticed.
-                shard.unparking.set(false);
-                return;
-            }
-            placed += bytes;
-        }
-        step_aside().await;
+fn watch_key(port: &Port, watch: u64, chunk: u32) -> WatchKey {
+    WatchKey {
+        core: port.peer(),
+        watch,
+        chunk,
     }
 }
 

@@ -8,6 +8,9 @@ use felix_core::shards::{Append, OffsetQuery};
 use felix_core::{CpuId, Monotonic};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 
 /// The ends of the four rings a core shares with a peer, before it has a thread.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Port {
     credits: Credits,
     pending: RefCell<HashMap<u64, Pending>>,
     slot_next: Cell<u64>,
+    /// The peer's requests whose answers take a while: whether it still waits for each.
+    serving: RefCell<HashMap<u64, Rc<Cell<bool>>>>,
     /// The peer said goodbye or is gone: it asks nothing more.
     parted: Cell<bool>,
     /// The peer's thread ended: it answers nothing more.
@@ -51,6 +56,7 @@ impl Port {
             credits: Credits::new(LANE_CREDITS),
             pending: RefCell::default(),
             slot_next: Cell::new(0),
+            serving: RefCell::default(),
             parted: Cell::new(false),
             gone: Cell::new(false),
             changed: Event::default(),
@@ -96,36 +102,76 @@ impl Port {
     }
 
     /// Sends a read, for a credit.
-    pub(crate) fn fetch(&self, read: ReadRequest, sent: Monotonic) -> Answer<Parts> {
+    pub(crate) fn fetch(self: &Rc<Self>, read: ReadRequest, sent: Monotonic) -> Asked<Parts> {
         let (parts, answer) = promise();
-        self.ask(Pending::Fetch(parts), |slot| Request::Fetch {
+        let slot = self.ask(Pending::Fetch(parts), |slot| Request::Fetch {
             slot,
             sent,
             read,
         });
-        answer
+        self.asked(slot, answer)
     }
 
     /// Sends offset queries, for a credit.
-    pub(crate) fn offsets(&self, queries: Vec<OffsetQuery>, sent: Monotonic) -> Answer<Offsets> {
+    pub(crate) fn offsets(
+        self: &Rc<Self>,
+        queries: Vec<OffsetQuery>,
+        sent: Monotonic,
+    ) -> Asked<Offsets> {
         let (offsets, answer) = promise();
-        self.ask(Pending::Offsets(offsets), |slot| Request::Offsets {
+        let slot = self.ask(Pending::Offsets(offsets), |slot| Request::Offsets {
             slot,
             sent,
             queries,
         });
-        answer
+        self.asked(slot, answer)
     }
 
-    fn ask(&self, pending: Pending, request: impl FnOnce(u64) -> Request) {
-        if self.gone.get() {
-            // Dropping the promises says that nothing comes.
-            return;
+    fn asked<T>(self: &Rc<Self>, slot: u64, answer: Answer<T>) -> Asked<T> {
+        Asked {
+            port: Rc::clone(self),
+            slot,
+            answer,
         }
+    }
+
+    fn ask(&self, pending: Pending, request: impl FnOnce(u64) -> Request) -> u64 {
         let slot = self.slot_next.get();
         self.slot_next.set(slot + 1);
+        if self.gone.get() {
+            // Dropping the promises says that nothing comes.
+            return slot;
+        }
         self.pending.borrow_mut().insert(slot, pending);
         self.lanes.requests_out.send(request(slot));
+        slot
+    }
+
+    /// Nobody waits for the answer any more: the peer need not work on it. The slot and its credit
+    /// are returned by the answer, as always.
+    fn cancel(&self, slot: u64) {
+        if self.pending.borrow().contains_key(&slot) {
+            self.tell(Request::Cancel { slot });
+        }
+    }
+
+    /// The answer to a request of the peer takes a while; tells whether the peer waits for it.
+    pub(crate) fn serving(&self, slot: u64) -> Rc<Cell<bool>> {
+        let wanted = Rc::new(Cell::new(true));
+        self.serving.borrow_mut().insert(slot, Rc::clone(&wanted));
+        wanted
+    }
+
+    /// The request has its answer.
+    pub(crate) fn served(&self, slot: u64) {
+        self.serving.borrow_mut().remove(&slot);
+    }
+
+    /// The peer does not wait for the answer any more; it may already be on its way.
+    pub(crate) fn cancelled(&self, slot: u64) {
+        if let Some(wanted) = self.serving.borrow().get(&slot) {
+            wanted.set(false);
+        }
     }
 
     /// Sends what needs no credit and gets no reply.
@@ -221,6 +267,9 @@ impl Port {
             return;
         }
         self.part();
+        for wanted in self.serving.borrow().values() {
+            wanted.set(false);
+        }
         let lost = std::mem::take(&mut *self.pending.borrow_mut());
         drop(lost);
         self.credits.release_all_waiting();
@@ -260,6 +309,28 @@ impl Port {
             drop(pending);
             self.changed.notify();
         }
+    }
+}
+
+/// The answer to a request. Dropping it before it came tells the peer.
+#[derive(Debug)]
+pub(crate) struct Asked<T> {
+    port: Rc<Port>,
+    slot: u64,
+    answer: Answer<T>,
+}
+
+impl<T> Future for Asked<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        Pin::new(&mut self.answer).poll(cx)
+    }
+}
+
+impl<T> Drop for Asked<T> {
+    fn drop(&mut self) {
+        self.port.cancel(self.slot);
     }
 }
 

@@ -12,6 +12,15 @@ use felix_core::{Offset, ShardError};
 use std::rc::Rc;
 use std::vec;
 
+/// What may be read in one go: more would hold the core for longer than a task may.
+const COST_AT_ONCE_MAX: usize = 512 << 10;
+
+/// What a part costs beside its bytes, in bytes.
+const PART_COST: usize = 1 << 10;
+
+/// What a piece costs beside its bytes, in bytes.
+const PIECE_COST: usize = 64;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -20,6 +29,17 @@ pub(crate) struct Reading {
     /// No batch has been found yet: the first one is taken whatever its size.
     first_whole: bool,
     done: Parts,
+}
+
+/// How a reading goes on.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The next part needs the device.
+    Cold(Cold),
+    /// There is more, and it is another task's turn.
+    Pause,
+    /// Every part has its result.
+    Done,
 }
 
 /// A part that needs the device.
@@ -42,16 +62,25 @@ impl Reading {
         }
     }
 
-    /// Reads on without waiting. `Some`: the next part needs the device.
-    pub(crate) fn advance(&mut self, owner: &Owner) -> Option<Cold> {
+    /// Reads on without waiting, for a while.
+    pub(crate) fn advance(&mut self, owner: &Owner) -> Next {
+        let mut cost = 0;
         while let Some(part) = self.parts.next() {
             match self.read_now(owner, part) {
-                Ok(Now::Read(part)) => self.done.push(Ok(part)),
-                Ok(Now::Cold(cold)) => return Some(cold),
+                Ok(Now::Read(part)) => {
+                    let fetched = &part.fetched;
+                    cost += fetched.bytes() + PIECE_COST * fetched.batches.len();
+                    self.done.push(Ok(part));
+                }
+                Ok(Now::Cold(cold)) => return Next::Cold(cold),
                 Err(error) => self.done.push(Err(error)),
             }
+            cost += PART_COST;
+            if cost >= COST_AT_ONCE_MAX && self.parts.len() > 0 {
+                return Next::Pause;
+            }
         }
-        None
+        Next::Done
     }
 
     /// Waits for the device, and takes what it gave.
@@ -173,6 +202,7 @@ fn answer(marks: Marks, batches: Vec<Bytes>, cut: bool) -> Part {
     let Marks {
         visible_end,
         log_start,
+        level,
         ..
     } = marks;
     Part {
@@ -182,5 +212,6 @@ fn answer(marks: Marks, batches: Vec<Bytes>, cut: bool) -> Part {
             log_start,
         },
         cut,
+        level,
     }
 }

@@ -3,7 +3,7 @@
 use crate::event::Promise;
 use crate::message::{Body, Reply};
 use crate::port::Port;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// A slot at a peer, and the credit that its request still holds.
@@ -12,6 +12,8 @@ pub(crate) struct PeerSlot {
     port: Rc<Port>,
     slot: u64,
     credit: Cell<bool>,
+    /// Once it is known that the answer takes a while: whether the peer still waits for it.
+    wanted: OnceCell<Rc<Cell<bool>>>,
 }
 
 impl PeerSlot {
@@ -20,6 +22,18 @@ impl PeerSlot {
             port,
             slot,
             credit: Cell::new(true),
+            wanted: OnceCell::new(),
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.get().is_none_or(|wanted| wanted.get())
+    }
+
+    /// Returns the credit, if it has not been: the answer takes a while.
+    pub(crate) fn queue(&self) {
+        if self.credit.get() {
+            self.say(Body::Queued);
         }
     }
 
@@ -31,6 +45,14 @@ impl PeerSlot {
             credit,
             body: body.into(),
         });
+    }
+}
+
+impl Drop for PeerSlot {
+    fn drop(&mut self) {
+        if self.wanted.get().is_some() {
+            self.port.served(self.slot);
+        }
     }
 }
 
@@ -48,7 +70,18 @@ impl<T: Into<Body>> Requester<T> {
     pub(crate) fn queued(&self) {
         match self {
             Self::Own(_) => {}
-            Self::Peer(slot) => slot.say(Body::Queued),
+            Self::Peer(slot) => {
+                slot.wanted.get_or_init(|| slot.port.serving(slot.slot));
+                slot.queue();
+            }
+        }
+    }
+
+    /// Whether somebody still waits for the answer. To be asked before each thing that costs.
+    pub(crate) fn is_wanted(&self) -> bool {
+        match self {
+            Self::Own(promise) => promise.is_wanted(),
+            Self::Peer(slot) => slot.is_wanted(),
         }
     }
 

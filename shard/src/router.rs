@@ -2,20 +2,20 @@
 //! and one reply where another does. Nothing is ever passed on from there.
 
 use crate::call::Caller;
-use crate::event::{Answer, promise};
+use crate::event::{Answer, promise, step_aside};
 use crate::groups::{Gathered, Group, by_owner};
 use crate::message::{Appends, Offsets, Part, Parts, ReadRequest, Request};
 use crate::owner::Owner;
 use crate::pieces::take_whole;
 use crate::port::Port;
 use crate::requester::Requester;
-use crate::watches::{Sleeper, WatchKey};
+use crate::watches::{Sleeper, WATCHED_SHARDS_MAX, WatchKey, Watched};
 use felix_core::limits::FETCH_BYTES_MAX;
 use felix_core::shards::{
     Acks, Append, Appended, Fetch, FetchPart, Fetched, OffsetAnswer, OffsetQuery, PollEnd,
     ShardState,
 };
-use felix_core::{CpuId, Monotonic, Offset, ShardError, ShardId, Shards};
+use felix_core::{CpuId, Monotonic, ShardError, ShardId, Shards};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, select_biased};
 use std::cell::RefCell;
@@ -109,14 +109,14 @@ impl Router {
             None => {
                 let (parts, answer) = promise();
                 self.0.owner.fetch(read, Requester::Own(parts));
-                answer
+                answer.await
             }
             Some(port) => {
                 self.credit(port).await;
-                port.fetch(read, self.now())
+                port.fetch(read, self.now()).await
             }
         };
-        let parts = answer.await.unwrap_or_else(|| refused(places.len()));
+        let parts = answer.unwrap_or_else(|| refused(places.len()));
         (places, parts)
     }
 
@@ -150,14 +150,14 @@ impl Router {
             None => {
                 let (offsets, answer) = promise();
                 self.0.owner.offsets(items, Requester::Own(offsets));
-                answer
+                answer.await
             }
             Some(port) => {
                 self.credit(port).await;
-                port.offsets(items, self.now())
+                port.offsets(items, self.now()).await
             }
         };
-        let offsets = answer.await.unwrap_or_else(|| refused(places.len()));
+        let offsets = answer.unwrap_or_else(|| refused(places.len()));
         (places, offsets)
     }
 
@@ -184,7 +184,9 @@ impl Router {
             if owner.is_closing() {
                 return parts;
             }
-            watch.start(&fetch.parts, &parts);
+            watch
+                .start(&fetch.parts, &parts, bytes_min, bytes_max)
+                .await;
             select_biased! {
                 () = pin!(watch.sleeper.woken().fuse()) => {}
                 () = ended => return parts,
@@ -311,11 +313,12 @@ impl Committed {
     }
 }
 
-/// A waiting fetch's registrations at the owners. Dropping it takes them back.
+/// A waiting fetch's watches at the owners. Dropping it takes them back.
 struct Watch {
     router: Router,
     number: u64,
     sleeper: Rc<Sleeper>,
+    /// Of each watch.
     owners: Vec<CpuId>,
 }
 
@@ -330,32 +333,68 @@ impl Watch {
         }
     }
 
-    /// Registers at every owner what the fetch has seen of its shards.
-    fn start(&mut self, asked: &[FetchPart], seen: &[Result<Part, ShardError>]) {
-        let known: Vec<(ShardId, Offset)> = asked
+    /// Tells every owner what the fetch has seen of its shards, and its part of what is missing:
+    /// when all is there, at least one of them has its part.
+    async fn start(
+        &mut self,
+        asked: &[FetchPart],
+        seen: &[Result<Part, ShardError>],
+        bytes_min: usize,
+        bytes_max: usize,
+    ) {
+        let seen: Vec<(Watched, usize)> = asked
             .iter()
             .zip(seen)
-            .filter_map(|(part, seen)| Some((part.shard, seen.as_ref().ok()?.fetched.visible_end)))
+            .filter_map(|(part, seen)| Some(watched(part, seen.as_ref().ok()?)))
             .collect();
-        self.owners.clear();
-        for group in by_owner(known, self.router.0.cores, |(shard, _)| *shard) {
-            self.owners.push(group.owner);
-            match self.router.port(group.owner) {
-                None => self.router.0.owner.watch(self.own_key(), group.items),
-                Some(port) => {
-                    port.tell(Request::Watch {
-                        watch: self.number,
-                        known: group.items,
-                    });
+        let count = seen.len();
+        let bytes: usize = seen.iter().map(|(_, bytes)| bytes).sum();
+        let missing = bytes_min.saturating_sub(bytes);
+        let groups = by_owner(seen, self.router.0.cores, |(watched, _)| watched.shard);
+        let watches: usize = groups.iter().map(|group| watches(&group.items)).sum();
+        let mut chunk = 0;
+        for group in &groups {
+            // Over its share an owner leaves data behind, which ends the wait, too.
+            let bytes: usize = group.items.iter().map(|(_, bytes)| bytes).sum();
+            let share_left = share(bytes_max, group.items.len(), count).saturating_sub(bytes) + 1;
+            let bytes = missing
+                .div_ceil(watches)
+                .min(share_left.div_ceil(self::watches(&group.items)));
+            for shards in group.items.chunks(WATCHED_SHARDS_MAX) {
+                if chunk > 0 {
+                    step_aside().await;
                 }
+                let shards = shards.iter().map(|(watched, _)| *watched).collect();
+                self.put(chunk, group.owner, shards, size(bytes));
+                chunk += 1;
             }
         }
     }
 
-    fn own_key(&self) -> WatchKey {
+    /// A watch in place of the one that had this number, which was at the same owner: the shards
+    /// of a fetch that waits are always the same.
+    fn put(&mut self, chunk: usize, owner: CpuId, shards: Vec<Watched>, bytes: u64) {
+        match self.owners.get(chunk) {
+            None => self.owners.push(owner),
+            Some(earlier) => assert!(*earlier == owner, "the shards are the same"),
+        }
+        let key = self.key(chunk);
+        match self.router.port(owner) {
+            None => self.router.0.owner.watch(key, shards, bytes),
+            Some(port) => port.tell(Request::Watch {
+                watch: key.watch,
+                chunk: key.chunk,
+                shards,
+                bytes,
+            }),
+        }
+    }
+
+    fn key(&self, chunk: usize) -> WatchKey {
         WatchKey {
             core: self.router.0.owner.core(),
             watch: self.number,
+            chunk: u32::try_from(chunk).expect("no request names so many shards"),
         }
     }
 }
@@ -363,13 +402,40 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.router.0.owner.sleepers().remove(self.number);
-        for owner in &self.owners {
+        let mut own = Vec::new();
+        for (chunk, owner) in self.owners.iter().enumerate() {
+            let key = self.key(chunk);
             match self.router.port(*owner) {
-                None => self.router.0.owner.unwatch(self.own_key()),
-                Some(port) => port.tell(Request::Unwatch { watch: self.number }),
+                None => own.push(key),
+                Some(port) => port.tell(Request::Unwatch {
+                    watch: key.watch,
+                    chunk: key.chunk,
+                }),
             }
         }
+        self.router.0.owner.unwatch_all(&own);
     }
+}
+
+/// What a fetch has seen of a part: for its watch, and the bytes.
+fn watched(asked: &FetchPart, seen: &Part) -> (Watched, usize) {
+    let bytes = seen.fetched.bytes();
+    let room = size(asked.bytes_max.saturating_sub(bytes));
+    let watched = Watched {
+        shard: asked.shard,
+        seen: seen.level,
+        full: seen.level.saturating_add(room).saturating_add(1),
+    };
+    (watched, bytes)
+}
+
+/// How many watches the shards of an owner need.
+fn watches<T>(shards: &[T]) -> usize {
+    shards.len().div_ceil(WATCHED_SHARDS_MAX)
+}
+
+fn size(bytes: usize) -> u64 {
+    u64::try_from(bytes).expect("a size fits 64 bits")
 }
 
 /// The answer where an owner takes nothing more.

@@ -4,9 +4,13 @@
 //! Nothing here awaits. What has to happen elsewhere in the core afterwards is returned as
 //! [`Effects`].
 
+mod indexing;
+mod parting;
+
 use crate::call::{Uncommitted, Unplaced};
 use crate::log::{Flush, Flushed, Log, LogError, Read, Search, Wanted};
 use crate::metrics::CoreMetrics;
+use crate::settling::Owed;
 use crate::spec::ShardSpec;
 use crate::tail::Tail;
 use felix_core::limits::SHARD_UNCOMMITTED_BYTES_MAX;
@@ -29,10 +33,14 @@ pub(crate) struct Shard {
     spec: ShardSpec,
     segment_bytes_max: u64,
     phase: RefCell<Phase>,
+    /// Appends that are no part of the phase any more, and whose callers are still to be told.
+    owed: RefCell<VecDeque<Owed>>,
     /// In a flusher's list. Kept here, so that being in it twice is impossible.
     pub(crate) dirty: Cell<bool>,
     /// A task is placing parked appends.
     pub(crate) unparking: Cell<bool>,
+    /// A task is telling those whose appends are settled.
+    pub(crate) settling: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -50,21 +58,27 @@ struct Open {
     mark: Offset,
     /// Kept, because every read asks for it.
     visible_end: Offset,
-    /// Written, not durable, of an on_commit shard; in offset order.
+    /// Bytes written since the opening.
+    written: u64,
+    /// Those of them below the high watermark.
+    committed: u64,
+    /// Appends to an on_commit shard that are not answered; in offset order.
     waiting: VecDeque<Waiting>,
-    /// Bytes of `waiting`.
-    uncommitted_bytes: usize,
+    /// How many of `waiting`, from the front, are committed and only have to be told.
+    due: usize,
     /// Appends that wait for room, in the order they came. While there is one, none overtakes it.
     parked: VecDeque<Entry>,
 }
 
+/// A batch that was placed, and who waits for its commit.
 #[derive(Debug)]
-struct Waiting {
-    end: Offset,
-    bytes: usize,
-    appended: Appended,
-    caller: Uncommitted,
-    arrived: Monotonic,
+pub(crate) struct Waiting {
+    pub(crate) end: Offset,
+    /// Bytes written since the opening, up to its end.
+    written: u64,
+    pub(crate) appended: Appended,
+    pub(crate) caller: Uncommitted,
+    pub(crate) arrived: Monotonic,
 }
 
 /// A batch and who waits for it.
@@ -99,6 +113,8 @@ pub(crate) struct Effects {
     pub(crate) room: bool,
     /// The shard failed: its state changed.
     pub(crate) failed: bool,
+    /// There are appends whose callers are to be told.
+    pub(crate) settled: bool,
 }
 
 /// The marks of an open shard at one moment.
@@ -108,6 +124,8 @@ pub(crate) struct Marks {
     pub(crate) log_start: Offset,
     pub(crate) log_end: Offset,
     pub(crate) visible_end: Offset,
+    /// Bytes committed since the opening.
+    pub(crate) level: u64,
 }
 
 impl Writer<'_> {
@@ -130,8 +148,10 @@ impl Shard {
             spec,
             segment_bytes_max,
             phase: RefCell::new(Phase::Opening),
+            owed: RefCell::default(),
             dirty: Cell::new(false),
             unparking: Cell::new(false),
+            settling: Cell::new(false),
         }
     }
 
@@ -151,8 +171,10 @@ impl Shard {
             log,
             mark,
             visible_end,
+            written: 0,
+            committed: 0,
             waiting: VecDeque::new(),
-            uncommitted_bytes: 0,
+            due: 0,
             parked: VecDeque::new(),
         };
         open.check();
@@ -188,7 +210,13 @@ impl Shard {
             log_start: open.log.start(),
             log_end: open.log.end(),
             visible_end: open.visible_end,
+            level: open.committed,
         })
+    }
+
+    /// Bytes committed since the opening; `None` where the shard is not served.
+    pub(crate) fn level(&self) -> Option<u64> {
+        Some(self.phase.borrow().open().ok()?.committed)
     }
 
     /// A read of the log; see [`Log::read`].
@@ -307,13 +335,13 @@ impl Shard {
         };
         let end = placed.next_offset();
         writer.tail.borrow_mut().push(self.spec.id, placed);
+        open.written += u64::try_from(size).expect("a size fits 64 bits");
         let caller = caller.placed();
         match self.spec.durability {
             Durability::OnCommit => {
-                open.uncommitted_bytes += size;
                 open.waiting.push_back(Waiting {
                     end,
-                    bytes: size,
+                    written: open.written,
                     appended,
                     caller,
                     arrived,
@@ -324,6 +352,7 @@ impl Shard {
                 })
             }
             durability @ (Durability::Periodic | Durability::None) => {
+                open.committed = open.written;
                 let moved = open.advance(end);
                 writer.metrics.commit_us.record(arrived, now);
                 caller.settle(Ok(appended));
@@ -345,14 +374,9 @@ impl Shard {
         self.phase.borrow().open().ok()?.log.flush()
     }
 
-    /// Takes a finished flush back, if there was one to run, and commits what is durable. Returns
-    /// how many appends that committed, too.
-    pub(crate) fn flushed(
-        &self,
-        result: Option<Result<Flushed, LogError>>,
-        metrics: &CoreMetrics,
-        now: Monotonic,
-    ) -> (u64, Effects) {
+    /// Takes a finished flush back, if there was one to run, and commits what is durable; who waits
+    /// for it is told by [`Shard::next_settled`]. Returns how many appends that committed, too.
+    pub(crate) fn flushed(&self, result: Option<Result<Flushed, LogError>>) -> (u64, Effects) {
         let mut phase = self.phase.borrow_mut();
         let Phase::Open(open) = &mut *phase else {
             return (0, Effects::default());
@@ -367,67 +391,17 @@ impl Shard {
             return (0, Effects::default());
         }
         let moved = open.advance(open.log.durable_end());
-        let mut committed = 0;
-        while open
-            .waiting
-            .front()
-            .is_some_and(|waiting| waiting.end <= open.mark)
-        {
-            let waiting = open.waiting.pop_front().expect("there is a front");
-            open.uncommitted_bytes -= waiting.bytes;
-            metrics.commit_us.record(waiting.arrived, now);
-            waiting.caller.settle(Ok(waiting.appended));
-            committed += 1;
-        }
+        let committed = open.commit();
         let room = open.has_room_for_parked();
         (
-            committed,
+            u64::try_from(committed).expect("a count fits 64 bits"),
             Effects {
                 moved,
                 room,
+                settled: open.due > 0,
                 ..Effects::default()
             },
         )
-    }
-
-    /// The log cannot be trusted any more: nobody gets anything from it but the reason.
-    pub(crate) fn fail(&self, reason: String) -> Effects {
-        let phase = self.phase.replace(Phase::Failed(reason.clone()));
-        match phase {
-            Phase::Opening => {}
-            Phase::Open(open) => {
-                let open = *open;
-                for waiting in open.waiting {
-                    waiting
-                        .caller
-                        .settle(Err(ShardError::Storage(reason.clone())));
-                }
-                for entry in open.parked {
-                    entry.caller.refuse(ShardError::Storage(reason.clone()));
-                }
-            }
-            // The first reason is the one that explains.
-            earlier @ (Phase::Failed(_) | Phase::Closed) => {
-                self.phase.replace(earlier);
-                return Effects::default();
-            }
-        }
-        Effects {
-            failed: true,
-            moved: true,
-            ..Effects::default()
-        }
-    }
-
-    /// The broker is shutting down: what is not placed will not be.
-    pub(crate) fn refuse_parked(&self) {
-        let parked = match &mut *self.phase.borrow_mut() {
-            Phase::Open(open) => std::mem::take(&mut open.parked),
-            Phase::Opening | Phase::Failed(_) | Phase::Closed => VecDeque::new(),
-        };
-        for entry in parked {
-            entry.caller.refuse(ShardError::ShuttingDown);
-        }
     }
 
     /// Gives up the log, to be closed. Nothing awaits its commit: the flusher has ended.
@@ -467,13 +441,27 @@ impl Phase {
 impl Open {
     /// Whether `bytes` more may await their commit. One batch always may, however large.
     fn has_room(&self, bytes: usize) -> bool {
-        self.uncommitted_bytes == 0 || self.uncommitted_bytes + bytes <= SHARD_UNCOMMITTED_BYTES_MAX
+        let uncommitted =
+            usize::try_from(self.written - self.committed).expect("it was all in memory");
+        uncommitted == 0 || uncommitted + bytes <= SHARD_UNCOMMITTED_BYTES_MAX
     }
 
     fn has_room_for_parked(&self) -> bool {
         self.parked
             .front()
             .is_some_and(|entry| self.has_room(entry.batch.size()))
+    }
+
+    /// Commits the appends below the high watermark, however many, at no cost for each. How many.
+    fn commit(&mut self) -> usize {
+        let mark = self.mark;
+        let due = self.waiting.partition_point(|waiting| waiting.end <= mark);
+        let committed = due - self.due;
+        self.due = due;
+        if let Some(last) = due.checked_sub(1).and_then(|last| self.waiting.get(last)) {
+            self.committed = last.written;
+        }
+        committed
     }
 
     /// Moves the high watermark. Whether readers see more.

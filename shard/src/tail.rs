@@ -6,6 +6,10 @@ use bytes::Bytes;
 use felix_core::{Offset, PlacedBatch, ShardId};
 use std::collections::{HashMap, VecDeque};
 
+/// Batches found in one go, however small they are: more would hold the core for longer than a task
+/// may.
+const FOUND_MAX: usize = 4096;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Tail {
@@ -104,7 +108,7 @@ impl Tail {
             }
             let size = batch.bytes().len();
             let always = first_whole && found.pieces.is_empty();
-            if bytes + size > bytes_max && !always {
+            if found.pieces.len() == FOUND_MAX || (bytes + size > bytes_max && !always) {
                 break;
             }
             bytes += size;

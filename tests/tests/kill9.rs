@@ -4,8 +4,9 @@
 //! producer was told, with its bytes; no record is there twice; and each producer's records lie
 //! in the order in which it sent them.
 //!
-//! The page cache survives the kill, so this says nothing about flushes; those have tests of
-//! their own, on a simulated disk.
+//! The page cache survives the kill, so this says nothing about what a power loss leaves. That
+//! flushes are asked for before they are relied on is seen in the broker's system calls
+//! (`flush_trace.rs`); that the device keeps what was flushed is taken on trust.
 
 use felix_tests::{Broker, Policy, Process, Random, Stream, kcat, kill_rounds, python};
 use std::collections::{HashMap, HashSet};

@@ -1,10 +1,18 @@
 //! A broker under pressure: peers that say nothing, peers that take nothing, memory that is used
 //! up, and cores that never sleep. Whoever behaves is served, and memory stays within its bounds.
 
+use bytes::Bytes;
+use felix_core::Timestamp;
+use felix_core::batch::BatchBuilder;
 use felix_tests::{Broker, Stream, wire::Wire, within};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{ProduceRequest, TopicName};
+use kafka_protocol::protocol::StrBytes;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -194,18 +202,101 @@ fn a_thousand_readers_that_take_nothing_hold_a_bounded_memory_and_nobody_else_wa
 }
 
 #[test]
+fn a_small_batch_that_is_kept_does_not_keep_the_large_request_it_came_in() {
+    const REQUESTS: usize = 400;
+    const JUNK_BYTES: usize = 1 << 20;
+    let broker = broker(&[]);
+    let small = BatchBuilder::new()
+        .record(Timestamp(1), None, Some(b"v"))
+        .build()
+        .freeze();
+    let junk = Bytes::from(vec![0; JUNK_BYTES]);
+    let parts = [small, junk].into_iter().zip(0..);
+    let parts = parts.map(|(records, partition)| {
+        PartitionProduceData::default()
+            .with_index(partition)
+            .with_records(Some(records))
+    });
+    let topic = TopicProduceData::default()
+        .with_name(TopicName(StrBytes::from_static_str(TOPIC)))
+        .with_partition_data(parts.collect());
+    let request = ProduceRequest::default()
+        .with_acks(-1)
+        .with_timeout_ms(30_000)
+        .with_topic_data(vec![topic]);
+    let mut wire = Wire::connect(broker.port());
+    let before = broker.resident_bytes();
+    for _ in 0..REQUESTS {
+        wire.send(&request, 7).expect("the broker reads");
+        let answer = wire.receive::<ProduceRequest>(7);
+        let [kept, refused] = &*answer.responses[0].partition_responses else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(kept.error_code, 0);
+        assert_ne!(refused.error_code, 0);
+    }
+    let held = broker.resident_bytes().saturating_sub(before);
+    assert!(held <= REQUESTS * JUNK_BYTES / 4, "{held} bytes held");
+}
+
+/// Peers that each begin a request of seven MiB, `begun` bytes of it, and go on with a byte now and
+/// then for as long as this lives.
+struct Drippers {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Drippers {
+    fn start(port: u16, count: usize, begun: usize) -> Self {
+        let mut sockets: Vec<TcpStream> = (0..count)
+            .map(|_| TcpStream::connect(("127.0.0.1", port)).expect("it listens"))
+            .collect();
+        for socket in &mut sockets {
+            let mut bytes = vec![0; begun];
+            bytes[..4].copy_from_slice(&(7_i32 << 20).to_be_bytes());
+            socket.set_write_timeout(Some(PATIENCE)).expect("not zero");
+            socket.write_all(&bytes).expect("the kernel takes it");
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // Those that were closed are done with.
+                sockets.retain_mut(|socket| socket.write_all(&[0]).is_ok());
+                #[expect(clippy::disallowed_methods, reason = "dripping takes its time")]
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Drippers {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+#[test]
+fn requests_that_are_only_claimed_hold_up_nobody() {
+    let broker = broker(&[MEMORY, NO_LIMIT[0], NO_LIMIT[1]]);
+    let port = broker.core_port(0);
+    let _drippers = Drippers::start(port, 16, 4);
+    behaves(&mut Wire::connect(port), 0, 900_000, 20);
+    assert_eq!(metric(&broker, "felix_memory_waits_total"), 0.0);
+}
+
+#[test]
 fn requests_that_never_arrive_whole_hold_up_large_ones_for_a_while_and_small_ones_never() {
     let broker = broker(&[MEMORY, NO_LIMIT[0], NO_LIMIT[1]]);
     let port = broker.core_port(0);
-    let mut hoarders = Vec::new();
-    for _ in 0..5 {
-        let mut hoarder = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-        let mut begun = vec![0; 200 << 10];
-        begun[..4].copy_from_slice(&(7_i32 << 20).to_be_bytes());
-        hoarder.set_write_timeout(Some(PATIENCE)).expect("not zero");
-        hoarder.write_all(&begun).expect("the kernel takes it");
-        hoarders.push(hoarder);
-    }
+    let _drippers = Drippers::start(port, 5, 200 << 10);
     eventually("the memory is used up", || {
         metric(&broker, "felix_memory_waits_total") > 0.0
     });
@@ -213,7 +304,7 @@ fn requests_that_never_arrive_whole_hold_up_large_ones_for_a_while_and_small_one
     assert_eq!(metric(&broker, "felix_kafka_stalled_closed_total"), 0.0);
     // The other core's memory is its own.
     behaves(&mut Wire::connect(broker.core_port(1)), 1, 900_000, 3);
-    // On the same core a large request gets its turn once those who do nothing have to go.
+    // On the same core a large request gets its turn once those who hardly go on have to go.
     behaves(&mut Wire::connect(port), 0, 900_000, 1);
     assert!(metric(&broker, "felix_kafka_stalled_closed_total") > 0.0);
 }

@@ -71,18 +71,19 @@ impl Broker {
     /// Starts a development broker on free ports, with its data in `data`, and waits until it is
     /// ready.
     pub(crate) fn start(data: &Path, flags: &[&str]) -> Self {
-        let mut broker = Self::spawn(data, flags);
+        Self::start_with(&[&dev(data)[..], flags].concat())
+    }
+
+    /// Starts a broker with these flags alone, and waits until it is ready.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
+        let mut broker = Self::spawn(flags);
         broker.line("ready");
         broker
     }
 
-    fn spawn(data: &Path, flags: &[&str]) -> Self {
-        let mut command = command(&dev(data));
-        let mut child = command
-            .args(flags)
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
+    fn spawn(flags: &[&str]) -> Self {
+        let mut command = command(flags);
+        let mut child = command.stderr(Stdio::inherit()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = channel();
         thread::spawn(move || {

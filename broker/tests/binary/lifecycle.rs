@@ -70,7 +70,12 @@ fn side_threads_stay_off_the_pinned_processors() {
     let broker = Broker::start(temp.path(), &["--cores", last]);
     let threads = threads(broker.pid());
     assert_eq!(threads.get("felix-core-0"), Some(last));
-    for side in ["felix-control", "felix-log", "felix-block-0"] {
+    for side in [
+        "felix-control",
+        "felix-log",
+        "felix-block-0",
+        "felix-heavy-0",
+    ] {
         let list = threads
             .get(side)
             .unwrap_or_else(|| panic!("no {side} in {threads:?}"));

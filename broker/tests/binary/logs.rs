@@ -54,7 +54,8 @@ fn levels_count_for_the_module_they_name() {
         "others talk too"
     );
 
-    let boot_alone = log("warn, felix_broker::boot=debug");
+    // Others have errors to tell at most: a busy machine makes them warn of cores held too long.
+    let boot_alone = log("error, felix_broker::boot=debug");
     let expected: BTreeSet<String> = set(&["DEBUG", "INFO", "WARN"]);
     assert_eq!(levels(&boot_alone, true), expected);
     assert_eq!(levels(&boot_alone, false), set(&[]));

@@ -2,11 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod catalog;
 mod connections;
 mod harness;
+mod heavy;
 mod http;
 mod lifecycle;
 mod logs;
 mod metrics;
 mod refusals;
 mod settings;
+mod shutdown;
+mod wire;

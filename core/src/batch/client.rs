@@ -7,6 +7,9 @@ use super::error::BatchError;
 use super::header::{self, Header};
 use super::placed::PlacedBatch;
 use super::record;
+use crate::limits::{
+    BATCH_BYTES_ON_CORE_MAX, BATCH_DECOMPRESSED_BYTES_MAX, GZIP_BYTES_ON_CORE_MAX,
+};
 use crate::{Generation, Offset, Timestamp};
 use bytes::BytesMut;
 
@@ -18,6 +21,31 @@ pub struct Batch {
     codec: Codec,
     /// Computed from the records, never believed from the header.
     records_max_timestamp: Timestamp,
+}
+
+/// How the parsing of a batch ended.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The batch, or the rule it broke.
+    pub result: Result<Batch, BatchError>,
+    /// How much work it was: the bytes of its records, decompressed, or more where there is much to
+    /// do for few. Where it broke off, the bound that it had, since a fault may come late.
+    pub work_bytes: usize,
+}
+
+/// How far a core came with a batch by itself.
+#[derive(Debug)]
+pub enum ParsedOnCore {
+    /// To the end.
+    Done(Parsed),
+    /// Nowhere, since it is too much work for a core: [`Batch::parse_within`] is to be called
+    /// elsewhere.
+    Heavy {
+        /// The batch, untouched.
+        bytes: BytesMut,
+        /// Bytes that were decompressed before that was known.
+        wasted: usize,
+    },
 }
 
 /// The place a log gives a batch.
@@ -38,27 +66,33 @@ impl Batch {
     /// # Errors
     /// The rule it broke.
     pub fn parse(bytes: BytesMut) -> Result<Self, BatchError> {
-        let header = Header::read(&bytes)?;
-        let (needed, present) = (header.size(), bytes.len());
-        if present < needed {
-            return Err(BatchError::Truncated { needed, present });
+        Self::parse_within(bytes, BATCH_DECOMPRESSED_BYTES_MAX).result
+    }
+
+    /// [`Batch::parse`] with a bound of the caller's own for the decompressed records, and the work
+    /// to get them, which is no more than [`BATCH_DECOMPRESSED_BYTES_MAX`].
+    #[must_use]
+    pub fn parse_within(bytes: BytesMut, work_bytes_max: usize) -> Parsed {
+        Checked::of(&bytes, work_bytes_max).into_parsed(bytes)
+    }
+
+    /// [`Batch::parse_within`] for a core that has other things to do: it parses only what has
+    /// [`BATCH_BYTES_ON_CORE_MAX`] at most, as sent and decompressed.
+    #[must_use]
+    pub fn parse_on_core(bytes: BytesMut, work_bytes_max: usize) -> ParsedOnCore {
+        if bytes.len() > bytes_on_core_max(&bytes) {
+            return ParsedOnCore::Heavy { bytes, wasted: 0 };
         }
-        if present > needed {
-            return Err(BatchError::Trailing {
-                bytes: present - needed,
-            });
+        let on_core_max = work_bytes_max.min(BATCH_BYTES_ON_CORE_MAX);
+        let checked = Checked::of(&bytes, on_core_max);
+        let too_large = matches!(checked.result, Err(BatchError::DecompressedTooLarge { .. }));
+        if too_large && on_core_max < work_bytes_max {
+            return ParsedOnCore::Heavy {
+                bytes,
+                wasted: on_core_max,
+            };
         }
-        header::check_checksum(&header, &bytes)?;
-        header.check_client()?;
-        let codec = header.codec()?;
-        let records = decompress(codec, header::records_of(&bytes))?;
-        let records_max_timestamp = record::check_client(&header, &records)?;
-        Ok(Self {
-            bytes,
-            header,
-            codec,
-            records_max_timestamp,
-        })
+        ParsedOnCore::Done(checked.into_parsed(bytes))
     }
 
     /// The header, as the client sent it.
@@ -148,6 +182,77 @@ impl Batch {
             *byte ^= flips;
         }
     }
+}
+
+/// What a look at a client's bytes found.
+struct Checked {
+    result: Result<(Header, Codec, Timestamp), BatchError>,
+    work_bytes: usize,
+}
+
+impl Checked {
+    fn of(bytes: &[u8], work_bytes_max: usize) -> Self {
+        let (header, codec) = match check_frame(bytes) {
+            Ok(checked) => checked,
+            Err(error) => {
+                return Self {
+                    result: Err(error),
+                    work_bytes: 0,
+                };
+            }
+        };
+        match decompress(codec, header::records_of(bytes), work_bytes_max) {
+            Ok(decompressed) => Self {
+                result: record::check_client(&header, &decompressed.records)
+                    .map(|records_max_timestamp| (header, codec, records_max_timestamp)),
+                work_bytes: decompressed.work_bytes,
+            },
+            Err(error) => Self {
+                result: Err(error),
+                work_bytes: work_bytes_max,
+            },
+        }
+    }
+
+    fn into_parsed(self, bytes: BytesMut) -> Parsed {
+        let batch = |(header, codec, records_max_timestamp)| Batch {
+            bytes,
+            header,
+            codec,
+            records_max_timestamp,
+        };
+        Parsed {
+            result: self.result.map(batch),
+            work_bytes: self.work_bytes,
+        }
+    }
+}
+
+/// Bytes, as sent, of which a core may parse this batch.
+fn bytes_on_core_max(bytes: &[u8]) -> usize {
+    match Header::read(bytes).and_then(|header| header.codec()) {
+        Ok(Codec::Gzip) => GZIP_BYTES_ON_CORE_MAX,
+        Ok(Codec::None | Codec::Snappy | Codec::Lz4 | Codec::Zstd) | Err(_) => {
+            BATCH_BYTES_ON_CORE_MAX
+        }
+    }
+}
+
+/// Everything that can be checked before the records are decompressed.
+fn check_frame(bytes: &[u8]) -> Result<(Header, Codec), BatchError> {
+    let header = Header::read(bytes)?;
+    let (needed, present) = (header.size(), bytes.len());
+    if present < needed {
+        return Err(BatchError::Truncated { needed, present });
+    }
+    if present > needed {
+        return Err(BatchError::Trailing {
+            bytes: present - needed,
+        });
+    }
+    header::check_checksum(&header, bytes)?;
+    header.check_client()?;
+    Ok((header, header.codec()?))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Decompresses records. What a peer declares about sizes decides nothing: output grows with the
-//! bytes that come out, and stops at [`BATCH_DECOMPRESSED_BYTES_MAX`].
+//! bytes that come out, and stops at a bound, which is [`BATCH_DECOMPRESSED_BYTES_MAX`] at most.
 
 use super::codec::Codec;
 use super::cursor::Cursor;
@@ -31,56 +31,86 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// Output begins with this many bytes, or four for each compressed one.
 const OUTPUT_BYTES_MIN: usize = 1 << 10;
 
-/// One byte beyond the bound, to tell "exactly full" from "more to come".
-const OUTPUT_BYTES_MAX: usize = BATCH_DECOMPRESSED_BYTES_MAX + 1;
-
 /// How large to make an output that needs `wanted` bytes: from half the bound on the whole of it,
 /// so that old and new together, while it grows, are never more than one and a half times the
-/// bound.
-const fn output_size(wanted: usize) -> usize {
-    if wanted > OUTPUT_BYTES_MAX / 2 {
-        OUTPUT_BYTES_MAX
+/// bound. The whole is one byte more, to tell "exactly full" from "more to come".
+const fn output_size(wanted: usize, bytes_max: usize) -> usize {
+    if wanted > bytes_max / 2 {
+        bytes_max + 1
     } else {
         wanted
     }
 }
 
-/// The records in `bytes`, decompressed.
-pub(super) fn decompress(codec: Codec, bytes: &[u8]) -> Result<Cow<'_, [u8]>, BatchError> {
-    let output = match codec {
-        Codec::None => {
-            check_size(bytes.len())?;
-            return Ok(Cow::Borrowed(bytes));
-        }
-        Codec::Gzip => gzip(bytes),
-        Codec::Snappy => snappy(bytes),
-        Codec::Lz4 => lz4(bytes),
-        Codec::Zstd => zstd(bytes),
+/// Beginning a piece (a gzip member, a zstd or LZ4 frame, a snappy block) is as much work as this
+/// many bytes, however little is in it. Honest pieces are larger, or there is but one.
+const PIECE_BYTES: usize = 4 << 10;
+
+/// What came out of compressed bytes.
+pub(super) struct Decompressed<'a> {
+    /// The records.
+    pub(super) records: Cow<'a, [u8]>,
+    /// How much work it was, in bytes: those of the records, or more where there were many pieces.
+    pub(super) work_bytes: usize,
+}
+
+/// The records in `bytes`, decompressed, if they are no more than `bytes_max` and no more work
+/// than so many bytes may be.
+pub(super) fn decompress(
+    codec: Codec,
+    bytes: &[u8],
+    bytes_max: usize,
+) -> Result<Decompressed<'_>, BatchError> {
+    assert!(bytes_max <= BATCH_DECOMPRESSED_BYTES_MAX);
+    let mut pieces = Pieces {
+        left: (bytes_max / PIECE_BYTES).max(1),
+        begun: 0,
     };
-    output.map(Cow::Owned).map_err(|failure| match failure {
-        Failure::Damaged => BatchError::Compression { codec },
-        Failure::TooLarge => TOO_LARGE,
-    })
+    let output = match codec {
+        Codec::None if bytes.len() <= bytes_max => {
+            return Ok(Decompressed {
+                records: Cow::Borrowed(bytes),
+                work_bytes: bytes.len(),
+            });
+        }
+        Codec::None => Err(Failure::TooLarge),
+        Codec::Gzip => gzip(bytes, bytes_max, &mut pieces),
+        Codec::Snappy => snappy(bytes, bytes_max, &mut pieces),
+        Codec::Lz4 => pieces.begin().and_then(|()| lz4(bytes, bytes_max)),
+        Codec::Zstd => zstd(bytes, bytes_max, &mut pieces),
+    };
+    match output {
+        Ok(output) => Ok(Decompressed {
+            work_bytes: output.len().max(pieces.begun * PIECE_BYTES).min(bytes_max),
+            records: Cow::Owned(output),
+        }),
+        Err(Failure::Damaged) => Err(BatchError::Compression { codec }),
+        Err(Failure::TooLarge) => Err(BatchError::DecompressedTooLarge { bytes_max }),
+    }
+}
+
+/// Counts pieces.
+struct Pieces {
+    left: usize,
+    begun: usize,
+}
+
+impl Pieces {
+    /// One more begins, if it may.
+    fn begin(&mut self) -> Result<(), Failure> {
+        self.left = self.left.checked_sub(1).ok_or(Failure::TooLarge)?;
+        self.begun += 1;
+        Ok(())
+    }
 }
 
 /// The records in `bytes`, decompressed; the same bytes where they are not compressed.
 pub(super) fn decompress_shared(codec: Codec, bytes: &Bytes) -> Result<Bytes, BatchError> {
-    Ok(match decompress(codec, bytes)? {
+    let records = decompress(codec, bytes, BATCH_DECOMPRESSED_BYTES_MAX)?.records;
+    Ok(match records {
         Cow::Borrowed(same) => bytes.slice_ref(same),
         Cow::Owned(output) => Bytes::from(output),
     })
-}
-
-const TOO_LARGE: BatchError = BatchError::DecompressedTooLarge {
-    bytes_max: BATCH_DECOMPRESSED_BYTES_MAX,
-};
-
-fn check_size(bytes: usize) -> Result<(), BatchError> {
-    if bytes > BATCH_DECOMPRESSED_BYTES_MAX {
-        Err(TOO_LARGE)
-    } else {
-        Ok(())
-    }
 }
 
 /// Why decompression stopped.
@@ -102,24 +132,26 @@ struct Output {
     /// Filled up to `filled`, then zeros to write over.
     bytes: Vec<u8>,
     filled: usize,
+    bytes_max: usize,
 }
 
 impl Output {
-    fn new(compressed: &[u8]) -> Self {
+    fn new(compressed: &[u8], bytes_max: usize) -> Self {
         let start = compressed.len().saturating_mul(4).max(OUTPUT_BYTES_MIN);
         Self {
-            bytes: vec![0; output_size(start)],
+            bytes: vec![0; output_size(start, bytes_max)],
             filled: 0,
+            bytes_max,
         }
     }
 
     /// Room for at least one more byte.
     fn space(&mut self) -> Result<&mut [u8], Failure> {
         if self.filled == self.bytes.len() {
-            if self.filled == OUTPUT_BYTES_MAX {
+            if self.filled > self.bytes_max {
                 return Err(Failure::TooLarge);
             }
-            let grown = output_size(self.bytes.len() * 2);
+            let grown = output_size(self.bytes.len() * 2, self.bytes_max);
             // Exact: the vector's own doubling would pass the bound.
             self.bytes.reserve_exact(grown - self.bytes.len());
             self.bytes.resize(grown, 0);
@@ -146,7 +178,7 @@ impl Output {
     }
 
     fn finish(mut self) -> Result<Vec<u8>, Failure> {
-        if self.filled > BATCH_DECOMPRESSED_BYTES_MAX {
+        if self.filled > self.bytes_max {
             return Err(Failure::TooLarge);
         }
         self.bytes.truncate(self.filled);
@@ -155,16 +187,24 @@ impl Output {
 }
 
 /// One or more members, as RFC 1952 and Java's GZIPInputStream have it.
-fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
-    let mut output = Output::new(bytes);
-    output.read_all(flate2::bufread::MultiGzDecoder::new(bytes))?;
-    output.finish()
+fn gzip(mut bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>, Failure> {
+    let mut output = Output::new(bytes, bytes_max);
+    loop {
+        pieces.begin()?;
+        let mut member = flate2::bufread::GzDecoder::new(bytes);
+        output.read_all(&mut member)?;
+        bytes = member.into_inner();
+        if bytes.is_empty() {
+            return output.finish();
+        }
+    }
 }
 
-fn snappy(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+fn snappy(bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>, Failure> {
     let mut output = Vec::new();
     if !bytes.starts_with(&XERIAL_MAGIC) {
-        snappy_block(bytes, &mut output)?;
+        pieces.begin()?;
+        snappy_block(bytes, &mut output, bytes_max)?;
         return Ok(output);
     }
     let mut cursor = Cursor::new(bytes);
@@ -178,12 +218,14 @@ fn snappy(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
         }
         let length = cursor.i32().ok_or(Failure::Damaged)?;
         let length = usize::try_from(length).map_err(|_| Failure::Damaged)?;
-        snappy_block(cursor.bytes(length).ok_or(Failure::Damaged)?, &mut output)?;
+        let block = cursor.bytes(length).ok_or(Failure::Damaged)?;
+        pieces.begin()?;
+        snappy_block(block, &mut output, bytes_max)?;
     }
     Ok(output)
 }
 
-fn snappy_block(block: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
+fn snappy_block(block: &[u8], output: &mut Vec<u8>, bytes_max: usize) -> Result<(), Failure> {
     let declared = snap::raw::decompress_len(block).map_err(|_| Failure::Damaged)?;
     // Believed only as far as these bytes can reach.
     if declared > block.len().saturating_mul(SNAPPY_RATIO_MAX) {
@@ -191,11 +233,12 @@ fn snappy_block(block: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
     }
     let start = output.len();
     let end = start + declared;
-    if end > BATCH_DECOMPRESSED_BYTES_MAX {
+    if end > bytes_max {
         return Err(Failure::TooLarge);
     }
     if end > output.capacity() {
-        output.reserve_exact(output_size(end.max(output.capacity() * 2)) - start);
+        let wanted = end.max(output.capacity() * 2);
+        output.reserve_exact(output_size(wanted, bytes_max) - start);
     }
     output.resize(end, 0);
     let space = output
@@ -212,7 +255,7 @@ fn snappy_block(block: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
 }
 
 /// One frame with its end mark and nothing behind it, as Kafka has it.
-fn lz4(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+fn lz4(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
     if !bytes.starts_with(&LZ4_MAGIC) {
         return Err(Failure::Damaged);
     }
@@ -220,7 +263,7 @@ fn lz4(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
         rest: bytes,
         ran_out: false,
     };
-    let mut output = Output::new(bytes);
+    let mut output = Output::new(bytes, bytes_max);
     output.read_all(lz4_flex::frame::FrameDecoder::new(&mut input))?;
     // The library takes an end of input between blocks for the end of the frame.
     if input.ran_out || !input.rest.is_empty() {
@@ -244,20 +287,30 @@ impl Read for WatchedInput<'_> {
 }
 
 /// One or more frames.
-fn zstd(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
-    match zstd_stepwise(bytes)? {
+fn zstd(bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>, Failure> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        pieces.begin()?;
+        let frame = zstd::zstd_safe::find_frame_compressed_size(rest);
+        // Whatever is no frame is found out again below.
+        let Some(after) = frame.ok().and_then(|bytes| rest.get(bytes..)) else {
+            break;
+        };
+        rest = after;
+    }
+    match zstd_stepwise(bytes, bytes_max)? {
         Some(output) => Ok(output),
-        None => zstd_whole(bytes),
+        None => zstd_whole(bytes, bytes_max),
     }
 }
 
 /// All frames, step by step; `None` if one asks for too large a window.
-fn zstd_stepwise(bytes: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+fn zstd_stepwise(bytes: &[u8], bytes_max: usize) -> Result<Option<Vec<u8>>, Failure> {
     let mut context = DCtx::create();
     context
         .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))
         .expect("the library supports this window");
-    let mut output = Output::new(bytes);
+    let mut output = Output::new(bytes, bytes_max);
     let mut input = InBuffer::around(bytes);
     loop {
         let space = output.space()?;
@@ -283,12 +336,9 @@ fn zstd_stepwise(bytes: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 /// All frames in one go, into an output that is large enough or as large as allowed.
-fn zstd_whole(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+fn zstd_whole(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let mut output = Vec::new();
-    for size in [
-        BATCH_DECOMPRESSED_BYTES_MAX / 8,
-        BATCH_DECOMPRESSED_BYTES_MAX,
-    ] {
+    for size in [bytes_max / 8, bytes_max] {
         output.clear();
         output.reserve_exact(size);
         match DCtx::create().decompress(&mut output, bytes) {
@@ -313,6 +363,12 @@ mod tests {
     use super::*;
     use std::io::Write;
 
+    const MAX: usize = BATCH_DECOMPRESSED_BYTES_MAX;
+
+    fn one() -> Pieces {
+        Pieces { left: 1, begun: 0 }
+    }
+
     fn frame(window_log: u32) -> Vec<u8> {
         let mut out = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
         out.window_log(window_log).unwrap();
@@ -322,17 +378,20 @@ mod tests {
 
     #[test]
     fn a_zstd_frame_does_not_choose_how_much_memory_a_window_takes() {
-        let small = zstd_stepwise(&frame(ZSTD_WINDOW_LOG_MAX)).unwrap();
+        let small = zstd_stepwise(&frame(ZSTD_WINDOW_LOG_MAX), MAX).unwrap();
         assert_eq!(small, Some(vec![b'x'; 1000]));
         assert_eq!(
-            zstd_stepwise(&frame(ZSTD_WINDOW_LOG_MAX + 1)).unwrap(),
+            zstd_stepwise(&frame(ZSTD_WINDOW_LOG_MAX + 1), MAX).unwrap(),
             None
         );
-        assert_eq!(zstd(&frame(27)).unwrap(), [b'x'; 1000]);
+        assert_eq!(zstd(&frame(27), MAX, &mut one()).unwrap(), [b'x'; 1000]);
         // The window may not change the answer of a damaged frame.
         let mut damaged = frame(27);
         damaged.pop();
-        assert!(matches!(zstd(&damaged), Err(Failure::Damaged)));
+        assert!(matches!(
+            zstd(&damaged, MAX, &mut one()),
+            Err(Failure::Damaged)
+        ));
     }
 
     #[test]
@@ -341,7 +400,7 @@ mod tests {
             .compress_vec(&vec![0; 16 << 20])
             .unwrap();
         let mut output = Vec::new();
-        snappy_block(&block, &mut output).unwrap();
+        snappy_block(&block, &mut output, MAX).unwrap();
         assert_eq!(output.len(), 16 << 20);
     }
 }

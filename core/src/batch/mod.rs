@@ -20,7 +20,7 @@ mod placed;
 mod record;
 
 pub use builder::BatchBuilder;
-pub use client::{Batch, Place};
+pub use client::{Batch, Parsed, ParsedOnCore, Place};
 pub use codec::Codec;
 pub use error::{BatchError, RecordFault};
 pub use header::{HEADER_BYTES, Header};

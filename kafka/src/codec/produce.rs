@@ -40,15 +40,15 @@ pub struct RequestTopic {
 pub struct RequestPartition {
     /// The number of the partition.
     pub index: i32,
-    /// The record set, cut out of the frame without copying it. Not looked into yet.
+    /// The record set, cut out of the frame. Not looked into yet.
     pub records: Option<BytesMut>,
 }
 
 impl Request {
     /// Reads the body, which begins at position `body` of `frame`, and takes the frame apart: first
-    /// the whole request is read and checked, noting where the record sets lie, then they are split
-    /// off. All share the frame's memory, and none overlaps another, so each can be patched in
-    /// place.
+    /// the whole request is read and checked, noting where the record sets lie, then they are cut
+    /// out. A set that fills half of the frame's memory keeps it and is not copied; smaller ones
+    /// are, or each that is kept would keep the whole frame. All can be patched in place.
     ///
     /// # Errors
     /// The bytes are no such request.
@@ -100,10 +100,18 @@ impl Request {
             .iter_mut()
             .flat_map(|topic| &mut topic.partitions);
         let rooms = partitions.filter_map(|partition| partition.records.as_mut());
+        let frame_memory = frame.capacity();
         let mut at = 0;
         for (room, place) in rooms.zip(places) {
             frame.advance(place.start - at);
-            *room = frame.split_to(place.len());
+            *room = if place.len() >= frame_memory / 2 {
+                frame.split_to(place.len())
+            } else {
+                let (set, _) = frame.split_at(place.len());
+                let copy = BytesMut::from(set);
+                frame.advance(place.len());
+                copy
+            };
             at = place.end;
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Scope;
 use super::plan::{AnsweredTopic, Plan};
+use super::repeated::repeated;
 use crate::answer::{Handled, Outcome};
 use crate::codec::fetch::{Partition, Request as Body, RequestPartition, Response, Topic};
 use crate::codec::{DecodeError, ErrorCode};
@@ -38,12 +39,20 @@ pub(super) fn begin<S: Shards>(
         return Ok(Handled::Done(respond(reply, code, Vec::new())));
     }
     let catalog = scope.context.catalog.current();
+    let named = body.topics.iter().flat_map(|topic| {
+        let indexes = topic.partitions.iter().map(|partition| partition.index);
+        indexes.map(|index| (topic.name, index))
+    });
+    let repeated = repeated(named);
     let mut plan = Plan::new();
     let mut parts = Vec::new();
     for topic in &body.topics {
         let access = scope.access(&catalog, topic.name, Action::Subscribe);
         plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
             let index = partition.index;
+            if repeated.contains(&(topic.name, index)) {
+                return Err(Partition::error(index, ErrorCode::InvalidRequest));
+            }
             let shard = access
                 .shard(index)
                 .map_err(|code| Partition::error(index, code))?;

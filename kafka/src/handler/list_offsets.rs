@@ -2,6 +2,7 @@
 
 use super::Scope;
 use super::plan::{AnsweredTopic, Plan};
+use super::repeated::repeated;
 use crate::answer::{Handled, Outcome};
 use crate::codec::list_offsets::{
     EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, Partition, Request as Body, Response, Topic,
@@ -11,7 +12,6 @@ use crate::errors::{Asked, shard_error};
 use crate::request::{Reply, Request};
 use felix_core::shards::{OffsetAnswer, OffsetQuery, OffsetSpec};
 use felix_core::{Action, Generation, ShardError, Shards, Timestamp};
-use std::collections::HashSet;
 
 /// The first version with the record of the greatest timestamp (KIP-734).
 const MAX_TIMESTAMP_FROM: i16 = 7;
@@ -26,7 +26,11 @@ pub(super) fn begin<S: Shards>(
     let reply = scope.reply;
     let body = Body::decode(reply.version, &mut request.cursor())?;
     let catalog = scope.context.catalog.current();
-    let repeated = repeated(&body);
+    let named = body.topics.iter().flat_map(|topic| {
+        let indexes = topic.partitions.iter().map(|partition| partition.index);
+        indexes.map(|index| (topic.name, index))
+    });
+    let repeated = repeated(named);
     let mut plan = Plan::new();
     let mut queries = Vec::new();
     for topic in &body.topics {
@@ -56,20 +60,6 @@ pub(super) fn begin<S: Shards>(
         let topics = plan.answer(offsets.await, answer);
         respond(reply, &topics)
     })))
-}
-
-/// The partitions named more than once. Kafka refuses all mentions of such a one.
-fn repeated<'a>(body: &Body<'a>) -> HashSet<(&'a str, i32)> {
-    let mut seen = HashSet::new();
-    let mut repeated = HashSet::new();
-    for topic in &body.topics {
-        for partition in &topic.partitions {
-            if !seen.insert((topic.name, partition.index)) {
-                repeated.insert((topic.name, partition.index));
-            }
-        }
-    }
-    repeated
 }
 
 /// What a timestamp of this version means.

@@ -11,15 +11,17 @@ mod list_offsets;
 mod metadata;
 mod plan;
 mod produce;
+mod repeated;
 
 use crate::answer::Handled;
 use crate::codec::{ApiKey, DecodeError, ErrorCode};
 use crate::context::Context;
+use crate::in_flight::FetchEnd;
 use crate::log::Line;
 use crate::request::{Reply, Request};
 use crate::session::Session;
-use crate::signal::Signal;
 use crate::topics::Topics;
+use crate::turn::Turn;
 use felix_core::{Action, Catalog, ShardId, Shards};
 use std::fmt;
 use std::rc::Rc;
@@ -34,8 +36,10 @@ pub(crate) struct Scope<'a, S> {
     pub(crate) reply: Reply,
     /// Bytes of records a Fetch may bring.
     pub(crate) fetch_bytes_max: usize,
-    /// Raised when a Fetch is to answer with what it has.
-    pub(crate) poll_end: &'a Signal,
+    /// What tells a Fetch to answer with what it has.
+    pub(crate) poll_end: &'a FetchEnd,
+    /// What the connection may do before other tasks get their turn.
+    pub(crate) turn: &'a Turn,
 }
 
 impl<S> Scope<'_, S> {

@@ -1,10 +1,14 @@
 //! Produce: from a client's batches to their shards, and back with offsets.
+//!
+//! Parsing takes time: it goes on turn by turn, large batches are parsed beside the core, and later
+//! requests of the connection wait meanwhile. Then all batches go to their shards together.
 
 use super::Scope;
 use super::plan::{AnsweredTopic, Plan};
 use crate::answer::{Handled, Outcome};
 use crate::codec::produce::{
-    BATCHES_FROM, Partition, RecordError, Request as Body, RequestTopic, Response, Topic,
+    BATCHES_FROM, Partition, RecordError, Request as Body, RequestPartition, RequestTopic,
+    Response, Topic,
 };
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{Asked, NO_IDEMPOTENCE, NO_TRANSACTIONS, batch_error, shard_error};
@@ -12,16 +16,23 @@ use crate::log::{Line, ProtocolLog};
 use crate::metrics::KafkaMetrics;
 use crate::request::{Reply, Request};
 use crate::session::Session;
+use crate::turn::Turn;
 use bytes::BytesMut;
-use felix_core::batch::Codec;
+use felix_core::batch::{Codec, ParsedOnCore};
+use felix_core::blocking::{self, Blocking};
+use felix_core::limits::{BATCH_DECOMPRESSED_BYTES_MAX, REQUEST_DECOMPRESSED_BYTES_MAX};
 use felix_core::shards::{Acks, Append, Appended};
-use felix_core::{Action, Batch, BatchError, ShardError, Shards};
-use futures_util::future::LocalBoxFuture;
+use felix_core::{Action, Batch, BatchError, ShardError, ShardId, Shards};
+use futures_util::future::{self, LocalBoxFuture};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 /// The first version that may carry zstd (KIP-110).
 const ZSTD_FROM: i16 = 7;
+
+/// What a partition takes of a turn beside its bytes.
+const PARTITION_COST_BYTES: usize = 64;
 
 /// A partition whose batch is with its shard.
 #[derive(Clone, Copy, Debug)]
@@ -64,87 +75,155 @@ pub(super) fn begin<S: Shards>(
         _ => None,
     };
     let refusal = refusal_of_all(version, &body, acks);
-    let Planned {
-        plan,
-        appends,
-        fault,
-    } = planned(scope, body.topics, refusal);
     let answered = body.acks != 0;
-    if let (Some(fault), true) = (fault, answered) {
-        scope.tell(Line::Records, &fault);
+    if let (Some(refusal), true) = (&refusal, answered) {
+        scope.tell(Line::Records, &refusal.sentence);
     }
+    let resolved = resolved(scope, body.topics, refusal.as_ref());
     let rest = Rest {
-        plan,
+        plan: Plan::new(),
         reply: scope.reply,
         answered,
         session: scope.session.clone(),
         log: scope.context.log.clone(),
         metrics: Rc::clone(&scope.context.metrics),
     };
-    match acks {
-        Some(acks) if !appends.is_empty() => {
-            let append = scope.context.shards.append(appends, acks);
-            #[expect(clippy::async_yields_async, reason = "queued first, committed later")]
-            let hand_over = async move {
-                let committed = append.await;
-                let answer: LocalBoxFuture<'static, Outcome> =
-                    Box::pin(async move { rest.finish(committed.await) });
-                answer
-            };
-            Ok(Handled::HandOver(Box::pin(hand_over)))
-        }
-        Some(_) | None => Ok(Handled::Done(rest.finish(Vec::new()))),
-    }
+    let mut parser = Parser {
+        version,
+        blocking: Rc::clone(&scope.context.blocking),
+        turn: scope.turn.clone(),
+        work_bytes_left: REQUEST_DECOMPRESSED_BYTES_MAX,
+    };
+    let context = Rc::clone(scope.context);
+    #[expect(clippy::async_yields_async, reason = "queued first, committed later")]
+    let hand_over = async move {
+        let (rest, appends) = rest.with_batches(resolved, &mut parser).await;
+        let answer: LocalBoxFuture<'static, Outcome> = match acks {
+            Some(acks) if !appends.is_empty() => {
+                let committed = context.shards.append(appends, acks).await;
+                Box::pin(async move { rest.finish(committed.await) })
+            }
+            Some(_) | None => Box::pin(future::ready(rest.finish(Vec::new()))),
+        };
+        answer
+    };
+    Ok(Handled::HandOver(Box::pin(hand_over)))
 }
 
-/// A request taken apart.
-struct Planned {
-    plan: Plan<Partition<'static>, Sent>,
-    /// One for each partition of the plan that is not refused, in order.
-    appends: Vec<Append>,
-    /// The first thing the producer did wrong, for the log.
-    fault: Option<String>,
+/// A topic whose partitions have their shards, or their refusals.
+struct ResolvedTopic {
+    name: String,
+    partitions: Vec<Result<Unparsed, Partition<'static>>>,
 }
 
-/// Sorts out what goes to which shard. `refusal` is what is wrong with the request as a whole.
-fn planned<S: Shards>(
+/// A partition whose batch has not been looked into.
+struct Unparsed {
+    index: i32,
+    shard: ShardId,
+    records: BytesMut,
+}
+
+/// Finds out what goes to which shard. `refusal` is what is wrong with the request as a whole.
+fn resolved<S: Shards>(
     scope: &Scope<'_, S>,
     topics: Vec<RequestTopic>,
-    refusal: Option<Refusal>,
-) -> Planned {
+    refusal: Option<&Refusal>,
+) -> Vec<ResolvedTopic> {
     let catalog = scope.context.catalog.current();
-    let mut plan = Plan::new();
-    let mut appends = Vec::new();
-    let mut fault = refusal.as_ref().map(|refusal| refusal.sentence.to_string());
-    for topic in topics {
+    let resolve = |topic: RequestTopic| {
         let access = scope.access(&catalog, &topic.name, Action::Publish);
-        plan.topic(topic.name, topic.partitions, |topic, partition| {
+        let resolve = |partition: RequestPartition| {
             let index = partition.index;
-            if let Some(refusal) = &refusal {
+            if let Some(refusal) = refusal {
                 return Err(refusal.answer(index));
             }
-            let shard = access
-                .shard(index)
-                .map_err(|code| Partition::error(index, code, None))?;
-            let batch = batch(partition.records, scope.reply.version).map_err(|refusal| {
-                fault.get_or_insert_with(|| {
-                    format!("{topic} partition {index}: {}", refusal.sentence)
-                });
-                refusal.answer(index)
-            })?;
-            let sent = Sent {
+            let shard = access.shard(index);
+            Ok(Unparsed {
                 index,
-                records: batch.offsets(),
-                bytes: batch.size(),
-            };
-            appends.push(Append { shard, batch });
-            Ok(sent)
-        });
+                shard: shard.map_err(|code| Partition::error(index, code, None))?,
+                records: partition.records.unwrap_or_default(),
+            })
+        };
+        ResolvedTopic {
+            partitions: topic.partitions.into_iter().map(resolve).collect(),
+            name: topic.name,
+        }
+    };
+    let mut resolved: Vec<_> = topics.into_iter().map(resolve).collect();
+    refuse_repeated(&mut resolved);
+    resolved
+}
+
+/// Refuses the shards that are named more than once, under whatever name, every time: clients look
+/// their answers up by partition, so that one answer would stand for all.
+fn refuse_repeated(topics: &mut [ResolvedTopic]) {
+    if let [topic] = &*topics
+        && topic.partitions.len() == 1
+    {
+        return;
     }
-    Planned {
-        plan,
-        appends,
-        fault,
+    let mut seen = HashSet::new();
+    let mut repeated = HashSet::new();
+    for partition in topics.iter().flat_map(|topic| &topic.partitions).flatten() {
+        if !seen.insert(partition.shard) {
+            repeated.insert(partition.shard);
+        }
+    }
+    if repeated.is_empty() {
+        return;
+    }
+    let refusal = Refusal {
+        code: ErrorCode::InvalidRequest,
+        sentence: "a partition may be named once in a request".into(),
+        record: None,
+    };
+    for partition in topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        if let Ok(Unparsed { index, shard, .. }) = partition
+            && repeated.contains(shard)
+        {
+            *partition = Err(refusal.answer(*index));
+        }
+    }
+}
+
+/// Parses the batches of one request, one after another, without holding the core.
+struct Parser {
+    version: i16,
+    blocking: Rc<dyn Blocking>,
+    turn: Turn,
+    /// Bytes of decompressed records that the request may still have.
+    work_bytes_left: usize,
+}
+
+impl Parser {
+    /// The batch of a partition, if it keeps all rules.
+    async fn batch(&mut self, records: BytesMut) -> Result<Batch, Refusal> {
+        self.turn.room().await;
+        let work_bytes_max = self.work_bytes_left.min(BATCH_DECOMPRESSED_BYTES_MAX);
+        if work_bytes_max == 0 {
+            return Err(Refusal::of_request_size());
+        }
+        let bytes = records.len() + PARTITION_COST_BYTES;
+        let parsed = match Batch::parse_on_core(records, work_bytes_max) {
+            ParsedOnCore::Done(parsed) => {
+                self.turn.spend(bytes + parsed.work_bytes);
+                parsed
+            }
+            ParsedOnCore::Heavy { bytes, wasted } => {
+                self.turn.spend(wasted);
+                let parse = move || Batch::parse_within(bytes, work_bytes_max);
+                blocking::run(&*self.blocking, parse).await
+            }
+        };
+        self.work_bytes_left -= parsed.work_bytes;
+        let of_request = work_bytes_max < BATCH_DECOMPRESSED_BYTES_MAX;
+        match parsed.result {
+            Ok(batch) => check(batch, self.version),
+            Err(BatchError::DecompressedTooLarge { bytes_max: _ }) if of_request => {
+                Err(Refusal::of_request_size())
+            }
+            Err(error) => Err(Refusal::of(&error)),
+        }
     }
 }
 
@@ -176,9 +255,8 @@ fn refusal_of_all(version: i16, body: &Body, acks: Option<Acks>) -> Option<Refus
     })
 }
 
-/// The batch of a partition, if it keeps all rules.
-fn batch(records: Option<BytesMut>, version: i16) -> Result<Batch, Refusal> {
-    let batch = Batch::parse(records.unwrap_or_default()).map_err(|error| Refusal::of(&error))?;
+/// The batch, if it asks nothing that is not kept.
+fn check(batch: Batch, version: i16) -> Result<Batch, Refusal> {
     let (code, sentence) = if batch.header().has_producer_id() {
         // Taking the records and ignoring the numbers would promise what is not kept.
         (ErrorCode::ClusterAuthorizationFailed, NO_IDEMPOTENCE)
@@ -216,6 +294,19 @@ impl Refusal {
         }
     }
 
+    /// The batches of the request are too large together.
+    fn of_request_size() -> Self {
+        Self {
+            code: ErrorCode::MessageTooLarge,
+            sentence: format!(
+                "the batches of this request decompress to more than \
+                 {REQUEST_DECOMPRESSED_BYTES_MAX} bytes"
+            )
+            .into(),
+            record: None,
+        }
+    }
+
     fn answer(&self, index: i32) -> Partition<'static> {
         let record = self.record.and_then(|record| i32::try_from(record).ok());
         let record_errors = record.map(|batch_index| RecordError {
@@ -230,6 +321,57 @@ impl Refusal {
 }
 
 impl Rest {
+    /// Parses the batches. There is one append for each partition of the plan that is not refused,
+    /// in order.
+    async fn with_batches(
+        mut self,
+        topics: Vec<ResolvedTopic>,
+        parser: &mut Parser,
+    ) -> (Self, Vec<Append>) {
+        let mut appends = Vec::new();
+        // The first thing the producer did wrong, for the log.
+        let mut fault = None;
+        for ResolvedTopic { name, partitions } in topics {
+            let mut planned = Vec::with_capacity(partitions.len());
+            for partition in partitions {
+                let Unparsed {
+                    index,
+                    shard,
+                    records,
+                } = match partition {
+                    Ok(unparsed) => unparsed,
+                    Err(answer) => {
+                        planned.push(Err(answer));
+                        continue;
+                    }
+                };
+                planned.push(match parser.batch(records).await {
+                    Ok(batch) => {
+                        let sent = Sent {
+                            index,
+                            records: batch.offsets(),
+                            bytes: batch.size(),
+                        };
+                        appends.push(Append { shard, batch });
+                        Ok(sent)
+                    }
+                    Err(refusal) => {
+                        fault.get_or_insert_with(|| {
+                            format!("{name} partition {index}: {}", refusal.sentence)
+                        });
+                        Err(refusal.answer(index))
+                    }
+                });
+            }
+            self.plan.topic(name, planned, |_, planned| planned);
+        }
+        if let (Some(fault), true) = (fault, self.answered) {
+            let Self { session, reply, .. } = &self;
+            self.log.tell(Line::Records, session, reply, &fault);
+        }
+        (self, appends)
+    }
+
     fn finish(self, results: Vec<Result<Appended, ShardError>>) -> Outcome {
         let Self {
             plan,

@@ -4,13 +4,15 @@ use crate::client::Client;
 use crate::model::{APPEND_TIME, Event, GENERATION, Log, ModelClock, ModelShards, Timed};
 use crate::pipe::{BrokerEnd, Peer};
 use felix_core::auth::{Action, Auth, Principal};
+use felix_core::blocking::Here;
 use felix_core::catalog::{Durability, Timestamps};
 use felix_core::metrics::{Metrics, Sample};
 use felix_core::shards::{Append, ShardState};
 use felix_core::stalls::{Stall, StallBounds};
 use felix_core::topology::{Address, Topology};
 use felix_core::{
-    Batch, BrokerId, Catalog, Clock, Generation, Memory, ShardId, Stalls, Stream, StreamId,
+    Batch, Blocking, BrokerId, Catalog, Clock, Generation, Memory, ShardId, Stalls, Stream,
+    StreamId,
 };
 use felix_core::{Timestamp, batch::BatchBuilder};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Settings, Signal, serve};
@@ -156,6 +158,7 @@ impl Bench {
             memory: Memory::new(memory_bytes_max),
             metrics: Rc::new(KafkaMetrics::default()),
             log: ProtocolLog::new(Rc::clone(&clock) as Rc<dyn Clock>),
+            blocking: Rc::new(Here),
             stalls: Rc::new(Stalls::new(
                 Rc::clone(&clock) as Rc<dyn Clock>,
                 STALL_BOUNDS,
@@ -169,6 +172,14 @@ impl Bench {
             context: Rc::new(context),
             tasks: FuturesUnordered::new(),
         }
+    }
+
+    /// With threads for heavy work that are the test's.
+    pub(crate) fn with_blocking(blocking: Rc<dyn Blocking>) -> Self {
+        let mut bench = Self::new();
+        let context = Rc::get_mut(&mut bench.context).expect("nobody is connected yet");
+        context.blocking = blocking;
+        bench
     }
 
     /// With connections whose turns this clock measures, and `report` told of each.

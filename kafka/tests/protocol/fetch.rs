@@ -380,3 +380,23 @@ fn fetched_bytes_are_counted() {
     let size = u64::try_from(batch_bytes(&["a"]).len()).unwrap();
     assert_eq!(bench.context.metrics.fetch_bytes.value(), size);
 }
+
+#[test]
+fn a_partition_named_twice_is_refused_each_time_and_the_others_are_read() {
+    let mut bench = Bench::new();
+    bench.publish(clicks(0), &["a"]);
+    bench.publish(clicks(1), &["b"]);
+    let topics = vec![
+        ("default.clicks", vec![part(0, 0), part(1, 0)]),
+        ("default.clicks", vec![part(0, 0)]),
+    ];
+    let response = ask(&mut bench, 11, &fetch_parts(topics));
+    let parts = response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partitions);
+    let told: Vec<_> = parts
+        .map(|part| (part.partition_index, part.error_code))
+        .collect();
+    assert_eq!(told, [(0, 42), (1, 0), (0, 42)]);
+}

@@ -284,6 +284,23 @@ fn an_idempotent_producer_is_told_in_the_log_what_to_set() {
 }
 
 #[test]
+fn a_reason_is_cut_between_characters_and_says_how_much_is_missing() {
+    let topic = "\u{e9}".repeat(10_000);
+    let lines = logged(|| {
+        let mut bench = Bench::new();
+        let mut client = bench.connect();
+        client.send(ApiKey::Produce, 9, &produce(&topic, 0, &["a"], 0));
+        bench.turn();
+        assert!(client.peer.is_closed());
+    });
+    assert_eq!(lines.len(), 1);
+    let line = &lines[0];
+    assert!(line.len() < 1500, "{} bytes", line.len());
+    assert!(line.contains("\u{e9}... and "), "{line}");
+    assert!(line.contains(" bytes more"), "{line}");
+}
+
+#[test]
 fn what_goes_well_is_not_logged_and_a_client_cannot_write_lines_of_its_own() {
     let lines = logged(|| {
         let mut bench = Bench::new();

@@ -8,6 +8,7 @@ mod client;
 mod drain;
 mod fetch;
 mod frames;
+mod heavy;
 mod list_offsets;
 mod log;
 mod memory;

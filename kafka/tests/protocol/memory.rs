@@ -5,7 +5,8 @@ use crate::client::Client;
 use crate::fetch::fetch;
 use crate::metadata::all_topics;
 use crate::produce::{produce, produced};
-use felix_kafka::{Ending, Pulse, serve_watched};
+use felix_core::memory::Short;
+use felix_kafka::{Ending, Holding, Pulse, serve_watched};
 use kafka_protocol::messages::{ApiKey, FetchResponse, MetadataResponse, ProduceResponse};
 use std::rc::Rc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ fn small_requests_never_wait_for_those_who_hold_the_memory() {
         hoarder.peer.send(&bytes[..300 << 10]);
         bench.turn();
     }
-    assert!(bench.context.memory.is_short());
+    assert!(bench.context.memory.short().requests);
     let mut client = bench.connect();
     for _ in 0..20 {
         let id = client.send(
@@ -183,25 +184,93 @@ fn readers_that_take_nothing_hold_a_bounded_part_and_others_go_on_reading() {
 }
 
 #[test]
-fn polls_that_wait_hold_a_promise_and_give_it_back() {
+fn polls_that_wait_hold_nothing_and_leave_a_reader_all_there_is() {
     let mut bench = Bench::with_memory(LEAST);
     let memory = bench.context.memory.clone();
-    let mut readers: Vec<Client> = (0..300).map(|_| bench.connect()).collect();
-    for reader in &mut readers {
-        reader.send(ApiKey::Fetch, 11, &fetch("default.clicks", 0, 0));
+    for _ in 0..40 {
+        bench.publish(clicks(1), &[&"x".repeat(60 << 10)]);
+    }
+    let alone = fetched_bytes(&mut bench);
+    assert!(alone > 900 << 10, "{alone} bytes, close to a MiB");
+    let mut polls: Vec<Client> = (0..1000).map(|_| bench.connect()).collect();
+    for poll in &mut polls {
+        poll.send(ApiKey::Fetch, 11, &fetch("default.clicks", 0, 0));
+    }
+    bench.turn();
+    assert_eq!(
+        (memory.outbound.used(), memory.short()),
+        (0, Short::default())
+    );
+    assert_eq!(memory.outbound.unpromised(), memory.outbound.free());
+    assert_eq!(fetched_bytes(&mut bench), alone);
+
+    // A consumer that pauses holds its answer, and is in nobody's way.
+    let (mut paused, pulse) = watched(&mut bench);
+    paused.peer.take_only(0);
+    paused.send(ApiKey::Fetch, 11, &fetch("default.clicks", 1, 0));
+    bench.turn();
+    assert!(pulse.holding().answers);
+    assert_eq!(memory.short(), Short::default());
+
+    bench.publish(clicks(0), &["a"]);
+    for poll in &mut polls {
+        assert!(poll.take().is_some());
+    }
+    paused.peer.take_only(usize::MAX);
+    bench.turn();
+    assert_eq!(memory.outbound.used(), 0);
+}
+
+/// Bytes of records that one Fetch of a new reader brings.
+fn fetched_bytes(bench: &mut Bench) -> usize {
+    let mut reader = bench.connect();
+    let id = reader.send(ApiKey::Fetch, 11, &fetch("default.clicks", 1, 0));
+    bench.turn();
+    let answer: FetchResponse = reader.answer(ApiKey::Fetch, 11, id);
+    let records = answer.responses[0].partitions[0].records.as_ref();
+    records.expect("there are some").len()
+}
+
+#[test]
+fn requests_that_are_only_claimed_hold_nothing_and_no_large_one_waits_for_them() {
+    let mut bench = Bench::with_memory(LEAST);
+    let mut drippers: Vec<Client> = (0..16).map(|_| bench.connect()).collect();
+    for dripper in &mut drippers {
+        let (_, bytes) = large(dripper, 7 << 20);
+        dripper.peer.send(&bytes[..4]);
+        bench.turn();
+        dripper.peer.send(&bytes[4..16 << 10][..(16 << 10) - 5]);
         bench.turn();
     }
-    let bound = LEAST / 2 + 300 * (64 << 10);
-    assert!(
-        memory.outbound.used() <= bound,
-        "{}",
-        memory.outbound.used()
-    );
-    bench.publish(clicks(0), &["a"]);
-    for reader in &mut readers {
-        assert!(reader.take().is_some());
+    let pool = Rc::clone(&bench.context.memory.inbound);
+    assert_eq!((pool.used(), pool.waits()), (0, 0));
+    let mut client = bench.connect();
+    let (id, bytes) = large(&mut client, 7 << 20);
+    client.peer.send(&bytes);
+    bench.turn();
+    committed(&mut client, id);
+    assert_eq!(pool.waits(), 0);
+}
+
+#[test]
+fn a_request_that_is_here_whole_and_waits_for_others_is_not_its_peers_fault() {
+    let mut bench = Bench::with_memory(2 * LEAST);
+    let (mut client, pulse) = watched(&mut bench);
+    let commits = bench.hold_commits();
+    let ids = [7, 7, 2].map(|mib| {
+        let (id, bytes) = large(&mut client, mib << 20);
+        client.peer.send(&bytes);
+        bench.turn();
+        id
+    });
+    let taken = client.peer.taken_by_broker();
+    assert!(taken > 16 << 20, "{taken}: the third is here");
+    assert_eq!(pulse.holding(), Holding::default());
+    commits.raise();
+    bench.turn();
+    for id in ids {
+        committed(&mut client, id);
     }
-    assert_eq!(memory.outbound.used(), 0);
 }
 
 /// A connection that is watched over.
@@ -231,13 +300,13 @@ fn a_pulse_tells_requests_bytes_and_what_is_under_way() {
     client.send(ApiKey::Fetch, 11, &fetch("default.clicks", 0, 0));
     bench.turn();
     assert!(pulse.is_busy(), "a long poll is under way");
-    assert!(!pulse.holds_memory());
+    assert_eq!(pulse.holding(), Holding::default());
     bench.wait(Duration::from_secs(40));
     assert!(!pulse.is_busy());
     client.peer.take_only(0);
     client.send(ApiKey::Metadata, 9, &all_topics());
     bench.turn();
-    assert!(pulse.is_busy() && pulse.holds_memory());
+    assert!(pulse.is_busy() && pulse.holding().answers);
 }
 
 #[test]
@@ -268,7 +337,7 @@ fn a_connection_told_to_end_at_once_does() {
     let (_, bytes) = large(&mut client, 7 << 20);
     client.peer.send(&bytes[..300 << 10]);
     bench.turn();
-    assert!(pulse.holds_memory());
+    assert!(pulse.holding().request);
     pulse.end(Ending::AtOnce);
     bench.turn();
     assert!(client.peer.is_dropped());

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use felix_core::batch::{Header, PlacedBatch};
+use felix_core::blocking::{Blocking, Job, JobDone};
 use felix_core::shards::{
     Acks, Append, Appended, Fetch, FetchPart, Fetched, OffsetAnswer, OffsetQuery, OffsetSpec,
     PollEnd, ShardState,
@@ -12,10 +13,10 @@ use felix_core::{Clock, Generation, Monotonic, Offset, ShardError, ShardId, Shar
 use felix_kafka::Signal;
 use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 /// The append time of every record.
@@ -85,6 +86,49 @@ impl Clock for ModelClock {
 
     fn monotonic(&self) -> Monotonic {
         Monotonic(self.now.get())
+    }
+}
+
+/// Threads for heavy work that do what they are given when the test says so.
+#[derive(Clone, Default)]
+pub(crate) struct ModelBlocking(Rc<RefCell<VecDeque<Weak<Heavy>>>>);
+
+struct Heavy {
+    job: RefCell<Option<Job>>,
+    done: Signal,
+}
+
+impl ModelBlocking {
+    /// Jobs that somebody waits for.
+    pub(crate) fn waiting(&self) -> usize {
+        let given = self.0.borrow();
+        given.iter().filter(|job| job.strong_count() > 0).count()
+    }
+
+    /// Does the first of them.
+    pub(crate) fn run_next(&self) {
+        loop {
+            let next = self.0.borrow_mut().pop_front();
+            if let Some(heavy) = next.expect("a job was given").upgrade() {
+                let job = heavy.job.take().expect("a job is done once");
+                job();
+                return heavy.done.raise();
+            }
+        }
+    }
+}
+
+impl Blocking for ModelBlocking {
+    fn run(&self, job: Job) -> JobDone {
+        let given = Rc::clone(&self.0);
+        Box::pin(async move {
+            let heavy = Rc::new(Heavy {
+                job: RefCell::new(Some(job)),
+                done: Signal::default(),
+            });
+            given.borrow_mut().push_back(Rc::downgrade(&heavy));
+            heavy.done.raised().await;
+        })
     }
 }
 

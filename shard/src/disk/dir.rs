@@ -4,6 +4,7 @@ use super::File;
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A directory that is there for good. Lives on the CPU core that opened it.
@@ -18,14 +19,15 @@ pub struct Dir {
 const TEMPORARY: &str = ".tmp";
 
 impl Dir {
-    /// Opens the directory, making it and those above it durably where they are missing.
+    /// Opens the directory, making it and those above it where they are missing, all of them
+    /// durably: one that is there may have been made by a process that was killed before it synced.
     ///
     /// # Errors
     /// The disk's own fault.
     pub async fn open(path: &Path) -> io::Result<Self> {
         let made = path.to_owned();
         glommio::executor()
-            .spawn_blocking(move || make(&made))
+            .spawn_blocking(move || make(&made, &mut sync))
             .await?;
         Ok(Self {
             path: path.to_owned(),
@@ -133,23 +135,34 @@ impl Dir {
     }
 }
 
-/// Makes `path` and what is missing above it, from the top down, each synced into its parent.
-fn make(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
+/// Makes `path` and what is missing above it, from the top down, each synced into its parent. What
+/// is there is synced too, up to where another file system is mounted: that place is not ours.
+fn make(path: &Path, sync: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
+        // A root is in no directory.
+        Some(_) | None if path.has_root() || path == Path::new(".") => return Ok(()),
         Some(_) | None => Path::new("."),
     };
-    make(parent)?;
-    match std::fs::create_dir(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        Ok(()) | Err(_) => {}
+    let is_there = path.is_dir();
+    if is_there && path.metadata()?.dev() != parent.metadata()?.dev() {
+        return Ok(());
     }
-    sync(parent)
+    make(parent, sync)?;
+    if !is_there {
+        match std::fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    match sync(parent) {
+        // We may enter it and not read it: then others made it, and what is in it.
+        Err(error) if is_there && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        result => result,
+    }
 }
 
+/// Commits the names in a directory.
 fn sync(path: &Path) -> io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }
@@ -158,6 +171,39 @@ fn sync(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use glommio::{LocalExecutorBuilder, Placement};
+
+    fn synced_by(path: &Path) -> Vec<PathBuf> {
+        let mut synced = Vec::new();
+        let mut note = |path: &Path| {
+            synced.push(path.to_owned());
+            Ok(())
+        };
+        make(path, &mut note).unwrap();
+        synced
+    }
+
+    #[test]
+    fn a_directory_that_is_there_is_synced_into_those_above_it_as_if_it_was_made() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b");
+        let made = synced_by(&path);
+        assert!(path.is_dir());
+        assert!(made.ends_with(&[root.path().to_owned(), root.path().join("a")]));
+        // As where whoever made it was killed before it synced.
+        assert_eq!(synced_by(&path), made);
+    }
+
+    #[test]
+    fn a_parent_that_may_not_be_read_is_an_error_only_where_something_was_made_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a");
+        let mut refuse = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
+        let refused = make(&path, &mut refuse).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        make(&path, &mut refuse).unwrap();
+        let mut fail = |_: &Path| Err(io::Error::other("the device failed"));
+        assert!(make(&path, &mut fail).is_err());
+    }
 
     #[test]
     fn a_small_file_is_replaced_whole_and_leftovers_are_removed() {

@@ -49,12 +49,15 @@ pub enum LogError {
     },
 }
 
+/// What is done to a disk without changing it, in the words of [`LogError::Disk`].
+const READING: [&str; 4] = ["read", "open", "measure", "search"];
+
 /// What is wrong at a place of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The file is not there.
     Missing,
-    /// The file ends, or its prepared space begins, before the offset that was known durable.
+    /// The file ends, or holds only zeros, before the offset that was known durable.
     EndsEarly {
         /// Where the log goes no further.
         end: Offset,
@@ -108,6 +111,17 @@ impl fmt::Display for Fault {
             }
             Self::Checksum => write!(f, "the checksum does not match"),
             Self::Layout => write!(f, "the layout is unknown"),
+        }
+    }
+}
+
+impl LogError {
+    /// Whether bytes that were written may be missing on the device although the kernel takes them
+    /// for clean: whatever the disk failed at, unless it only read.
+    pub(super) fn leaves_doubt(&self) -> bool {
+        match self {
+            Self::Disk { doing, .. } => !READING.contains(doing),
+            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
         }
     }
 }

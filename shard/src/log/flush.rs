@@ -1,6 +1,5 @@
 //! Making what is written durable.
 
-use super::checkpoint::Checkpoint;
 use super::error::LogError;
 use super::segment::Segment;
 use crate::disk::Dir;
@@ -11,6 +10,7 @@ use std::rc::Rc;
 /// A flush to be awaited without holding the log. One at a time per log: the kernel reports a
 /// failed write-back to one flush only, so a second could take a loss for success.
 #[derive(Debug)]
+#[must_use]
 pub struct Flush {
     /// Held by the log too, which so knows that a flush is under way.
     pub(super) token: Rc<()>,
@@ -25,8 +25,6 @@ pub struct Flush {
     pub(super) end: Offset,
     /// The bytes ever written that it covers.
     pub(super) written: u64,
-    /// What may be claimed once all is durable; written where a segment was sealed.
-    pub(super) checkpoint: Option<Checkpoint>,
 }
 
 /// What a flush made durable.
@@ -37,12 +35,12 @@ pub struct Flushed {
     pub(super) dir_changes: Option<u64>,
     pub(super) end: Offset,
     pub(super) written: u64,
-    pub(super) recovery_point: Option<Offset>,
 }
 
 impl Flush {
-    /// Does it: `fdatasync` of the dirty segments on the ring, all at once; then, where a segment
-    /// was sealed, the directory, the index files and the checkpoint on a blocking thread.
+    /// Does it: `fdatasync` of the dirty segments on the ring, all at once; then, where a file was
+    /// made, the directory on a blocking thread. Index files and checkpoint follow by
+    /// [`super::Indexing`], for no record waits for them.
     ///
     /// # Errors
     /// The disk's own fault. It is to be brought back by [`super::Log::flushed`] all the same.
@@ -57,19 +55,12 @@ impl Flush {
                 cause,
             })?;
         }
-        for segment in &self.sealed {
-            segment.save_indexes().await?;
-        }
-        if let Some(checkpoint) = &self.checkpoint {
-            checkpoint.save(&self.dir).await?;
-        }
         Ok(Flushed {
             token: self.token,
             sealed: self.sealed,
             dir_changes: self.dir_changes,
             end: self.end,
             written: self.written,
-            recovery_point: self.checkpoint.map(|checkpoint| checkpoint.recovery_point),
         })
     }
 }

@@ -3,7 +3,7 @@
 //! drawn in `docs/log-format.md`.
 //!
 //! Nothing here awaits while the log is borrowed: what takes time is handed out as an owned piece
-//! of work ([`Flush`], [`Read`], [`Search`]) and its result is brought back.
+//! of work ([`Flush`], [`Indexing`], [`Read`], [`Search`]) and its result is brought back.
 
 mod checkpoint;
 mod controls;
@@ -11,6 +11,7 @@ mod error;
 mod flush;
 mod generations;
 mod index;
+mod indexing;
 mod listing;
 mod read;
 mod recovery;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use error::{Fault, LogError};
 pub use flush::{Flush, Flushed};
+pub use indexing::{Indexed, Indexing};
 pub use read::Read;
 pub use recovery::Recovery;
 pub use search::{Search, Wanted};
@@ -43,8 +45,8 @@ use std::rc::Rc;
 /// How a log is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogConfig {
-    /// A segment that would grow past this many bytes is sealed first. A larger batch gets a
-    /// segment of its own.
+    /// A segment that would grow past this many bytes is sealed first. A larger batch, which the
+    /// broker refuses, would get a segment of its own.
     pub segment_bytes_max: u64,
     /// Bytes of log between two entries of the offset index.
     pub index_interval_bytes: u32,
@@ -88,8 +90,10 @@ pub struct Log {
     /// Bytes ever written since the opening, and those of them that are durable.
     written: u64,
     flushed: u64,
-    /// Full segments whose batches or index files are not all durable yet.
+    /// Full segments whose batches are not all durable yet.
     sealed: Vec<Rc<Segment>>,
+    /// Full segments with durable batches, and without index files.
+    unindexed: Vec<Rc<Segment>>,
     /// Files ever made since the opening, and those of them whose names are durable.
     dir_changes: u64,
     dir_synced: u64,
@@ -97,6 +101,8 @@ pub struct Log {
     recovery_point: Offset,
     /// Shared with the flush that is under way, if one is.
     flush_token: Rc<()>,
+    /// Shared with the indexing that is under way, if one is.
+    indexing_token: Rc<()>,
     poison: Option<String>,
 }
 
@@ -118,7 +124,20 @@ impl Log {
             doing: "make the directory",
             cause,
         })?;
-        let recovered = recovery::recover(Rc::new(opened), config).await?;
+        let dir = Rc::new(opened);
+        let result = Self::recover(Rc::clone(&dir), config, opening).await;
+        if result.as_ref().is_err_and(LogError::leaves_doubt) {
+            recovery::leave_failed(&dir);
+        }
+        result
+    }
+
+    async fn recover(
+        dir: Rc<Dir>,
+        config: LogConfig,
+        opening: Opening,
+    ) -> Result<(Self, Recovery), LogError> {
+        let recovered = recovery::recover(dir, config).await?;
         let (saved, recovery) = (recovered.checkpoint, recovered.recovery);
         let mut log = Self::over(recovered, config, opening.generation_floor)?;
         log.generations.begin(log.generation, log.end);
@@ -132,11 +151,8 @@ impl Log {
                 log.append_time,
             ))?;
         }
-        if let Some(flush) = log.flush() {
-            let flushed = flush.run().await;
-            log.flushed(flushed)?;
-        }
-        let checkpoint = log.checkpoint();
+        log.flush_whole().await?;
+        let checkpoint = log.checkpoint(log.end);
         if saved != Some(checkpoint) {
             checkpoint.save(&log.dir).await?;
             log.recovery_point = checkpoint.recovery_point;
@@ -178,10 +194,12 @@ impl Log {
             written: 0,
             flushed: 0,
             sealed: Vec::new(),
+            unindexed: Vec::new(),
             dir_changes: 0,
             dir_synced: 0,
             recovery_point,
             flush_token: Rc::new(()),
+            indexing_token: Rc::new(()),
             poison: None,
         };
         if log.segments.is_empty() {
@@ -233,6 +251,12 @@ impl Log {
     #[must_use]
     pub fn generation_end(&self, asked: Generation) -> Option<(Generation, Offset)> {
         self.generations.end_of(asked, self.end)
+    }
+
+    /// The generation of the record at `offset`, or of the one that will be there.
+    #[must_use]
+    pub fn generation_at(&self, offset: Offset) -> Generation {
+        self.generations.at(offset).unwrap_or(self.generation)
     }
 
     /// Places a batch and writes it (`pwrite`); it is then written, not durable. Rolls first where
@@ -317,7 +341,7 @@ impl Log {
         self.written - self.flushed
     }
 
-    /// Full segments that no flush has made durable yet, with their indexes.
+    /// Full segments that no flush has made durable yet.
     #[must_use]
     pub fn sealed(&self) -> usize {
         self.sealed.len()
@@ -349,7 +373,6 @@ impl Log {
             dir_changes,
             end: self.end,
             written: self.written,
-            checkpoint: (!self.sealed.is_empty()).then(|| self.checkpoint()),
         })
     }
 
@@ -367,17 +390,12 @@ impl Log {
             "a flush returns to its own log"
         );
         self.usable()?;
-        for segment in &flushed.sealed {
-            segment.forget_indexes();
-        }
         self.sealed
             .retain(|segment| !flushed.sealed.iter().any(|done| Rc::ptr_eq(done, segment)));
+        self.unindexed.extend(flushed.sealed);
         self.dir_synced = self.dir_synced.max(flushed.dir_changes.unwrap_or_default());
         self.durable_end = self.durable_end.max(flushed.end);
         self.flushed = self.flushed.max(flushed.written);
-        self.recovery_point = self
-            .recovery_point
-            .max(flushed.recovery_point.unwrap_or_default());
         self.check();
         Ok(())
     }
@@ -405,21 +423,18 @@ impl Log {
         }
     }
 
-    /// Flushes, trims, writes the indexes of the last segment and the checkpoint, with everything
+    /// Flushes, writes the indexes of the last segment and the checkpoint, with everything
     /// durable: the next opening reads almost nothing.
     ///
     /// # Errors
     /// The disk's own fault, now or earlier; then the next opening scans.
     pub async fn close(mut self) -> Result<(), LogError> {
         self.usable()?;
-        if let Some(flush) = self.flush() {
-            let flushed = flush.run().await;
-            self.flushed(flushed)?;
-        }
+        self.flush_whole().await?;
         let last = self.last();
         last.seal();
         last.save_indexes().await?;
-        let checkpoint = self.checkpoint();
+        let checkpoint = self.checkpoint(self.end);
         assert_eq!(checkpoint.recovery_point, self.durable_end);
         if checkpoint.recovery_point > self.recovery_point {
             checkpoint.save(&self.dir).await?;
@@ -427,12 +442,12 @@ impl Log {
         Ok(())
     }
 
-    /// What may be claimed once everything written so far is durable.
-    fn checkpoint(&self) -> Checkpoint {
+    /// What may be claimed once everything below `end` is durable.
+    fn checkpoint(&self, end: Offset) -> Checkpoint {
         Checkpoint {
-            recovery_point: self.end,
+            recovery_point: end,
             start: self.start,
-            visible_end: self.visible_end(self.end),
+            visible_end: self.visible_end(end),
             append_time: self.append_time,
         }
     }
@@ -447,19 +462,11 @@ impl Log {
         }
     }
 
-    /// Nothing is trusted after a failed write or flush: what is on the device is unknown. Leaves
-    /// word for the next opening, as far as the disk still takes it.
+    /// Nothing is trusted after a failed write or flush: what is on the device is unknown.
     fn poison(&mut self, error: LogError) -> LogError {
         if self.poison.is_none() {
             self.poison = Some(error.to_string());
-            match self.dir.create_file(recovery::FAILED) {
-                Err(cause) if cause.kind() != std::io::ErrorKind::AlreadyExists => tracing::error!(
-                    dir = %self.dir.path().display(),
-                    %cause,
-                    "the failure could not be noted: restart this machine, not only the broker"
-                ),
-                Ok(_) | Err(_) => {}
-            }
+            recovery::leave_failed(&self.dir);
         }
         error
     }

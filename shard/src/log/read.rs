@@ -14,7 +14,8 @@ use std::rc::Rc;
 const CHUNK_BYTES_MIN: usize = 16 << 10;
 const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes copied without letting other tasks run; more is for [`Read::run`], which pauses.
+/// Bytes of batches gone through without letting other tasks run; more is for [`Read::run`], which
+/// pauses.
 const NOW_BYTES_MAX: usize = 512 << 10;
 
 /// A read to be done without holding the log. Appends that come meanwhile do not change it.
@@ -28,7 +29,7 @@ pub struct Read {
 
 impl Read {
     /// The bytes, if all of them can be had without blocking (`preadv2(RWF_NOWAIT)`), and few
-    /// enough to copy in one go.
+    /// enough to go through without a pause.
     pub fn try_now(&self) -> Option<Result<Vec<Bytes>, LogError>> {
         let read = self
             .collect(Patience::Now)
@@ -60,6 +61,8 @@ impl Read {
 
     async fn fill(&self, pieces: &mut Pieces, patience: Patience) -> Result<(), LogError> {
         let chunk_bytes = self.bytes_max.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        // Those that are stepped over count as well.
+        let mut walked = 0;
         let after = self
             .segments
             .partition_point(|segment| segment.base() <= self.from);
@@ -67,17 +70,14 @@ impl Read {
             if segment.base() >= self.below {
                 break;
             }
-            let position = segment.position_before(self.from, patience).await?;
-            let mut walk = Walk::new(segment, position, chunk_bytes, patience);
-            while let Some(header) = walk.next().await? {
-                let Some((_, last)) = header.offset_range() else {
-                    let found = header.base_offset;
-                    let fault = Fault::Gap {
-                        owed: self.from,
-                        found,
-                    };
-                    return Err(segment.damaged(walk.position(), fault));
-                };
+            let start = segment.start_before(self.from, patience).await?;
+            let mut walk = Walk::new(segment, start, chunk_bytes, patience);
+            while let Some((header, last)) = walk.next().await? {
+                walked += header.size();
+                if patience == Patience::Now && walked > NOW_BYTES_MAX {
+                    let cause = io::ErrorKind::WouldBlock.into();
+                    return Err(segment.disk_error("read", Some(walk.position()), cause));
+                }
                 if last < self.from || header.is_control() {
                     walk.skip(&header);
                     continue;
@@ -85,10 +85,6 @@ impl Read {
                 let total = pieces.bytes + header.size();
                 if last >= self.below || (pieces.bytes > 0 && total > self.bytes_max) {
                     return Ok(());
-                }
-                if patience == Patience::Now && total > NOW_BYTES_MAX {
-                    let cause = io::ErrorKind::WouldBlock.into();
-                    return Err(segment.disk_error("read", Some(walk.position()), cause));
                 }
                 let position = walk.position();
                 let Some((chunk, at)) = walk.take(&header).await? else {

@@ -20,6 +20,18 @@ use std::rc::Rc;
 /// that never reached the device. It need not be durable, since a power loss ends that lie too.
 pub(super) const FAILED: &str = "failed";
 
+/// Leaves word of a failed write or flush for the next opening, as far as the disk still takes it.
+pub(super) fn leave_failed(dir: &Dir) {
+    match dir.create_file(FAILED) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => tracing::error!(
+            dir = %dir.path().display(),
+            %cause,
+            "the failure could not be noted: restart this machine, not only the broker"
+        ),
+        Ok(_) | Err(_) => {}
+    }
+}
+
 /// Bytes read at once from a log that is scanned.
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -27,7 +39,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
     /// Bytes cut off from the first batch that was not whole to the last byte that is not zero
-    /// (prepared space is no loss), over all files.
+    /// (zeros hold no record), over all files.
     pub cut_bytes: u64,
     /// Batches read to find the end.
     pub scanned_batches: u64,
@@ -400,9 +412,10 @@ impl Recoverer {
                 segment.flush().await?;
             }
         }
-        self.remove(FAILED)?;
         let synced = self.dir.sync().await;
-        synced.map_err(|cause| self.disk("sync the directory", "", cause))
+        synced.map_err(|cause| self.disk("sync the directory", "", cause))?;
+        // Last: until here any failure has to be known to the next opening.
+        self.remove(FAILED)
     }
 
     fn remove(&self, name: &str) -> Result<(), LogError> {

@@ -3,7 +3,7 @@
 use super::error::{Fault, LogError};
 use super::segment::Segment;
 use super::walk::Walk;
-use crate::disk::Patience;
+use crate::disk::{Patience, breathe};
 use felix_core::batch::Header;
 use felix_core::{BatchError, Generation, Offset, PlacedBatch, Timestamp};
 use std::rc::Rc;
@@ -66,8 +66,8 @@ impl Search {
                     Patience::Wait,
                 )
                 .await?;
-            while let Some(header) = walk.next().await? {
-                if !lies_below(&header, self.below) {
+            while let Some((header, last)) = walk.next().await? {
+                if last >= self.below {
                     return Ok(None);
                 }
                 if header.is_control() || header.max_timestamp < wanted.0 {
@@ -103,10 +103,10 @@ impl Search {
         let Some((_, last, segment)) = best else {
             return Ok(None);
         };
-        let position = segment.position_before(last, Patience::Wait).await?;
-        let mut walk = Walk::new(segment, position, CHUNK_BYTES, Patience::Wait);
-        while let Some(header) = walk.next().await? {
-            if header.offset_range().is_none_or(|(_, found)| found < last) {
+        let start = segment.start_before(last, Patience::Wait).await?;
+        let mut walk = Walk::new(segment, start, CHUNK_BYTES, Patience::Wait);
+        while let Some((header, found)) = walk.next().await? {
+            if found < last {
                 walk.skip(&header);
                 continue;
             }
@@ -127,14 +127,13 @@ impl Search {
         let (mut walk, mut best) = segment
             .walk_after_time(|_, last| last < self.below, CHUNK_BYTES, Patience::Wait)
             .await?;
-        while let Some(header) = walk.next().await? {
-            if !lies_below(&header, self.below) {
+        while let Some((header, last)) = walk.next().await? {
+            if last >= self.below {
                 break;
             }
             let timestamp = Timestamp(header.max_timestamp);
             if !header.is_control()
                 && timestamp > best.map_or(Timestamp(-1), |(greatest, _)| greatest)
-                && let Some((_, last)) = header.offset_range()
             {
                 best = Some((timestamp, last));
             }
@@ -144,16 +143,14 @@ impl Search {
     }
 }
 
-fn lies_below(header: &Header, below: Offset) -> bool {
-    header.offset_range().is_some_and(|(_, last)| last < below)
-}
-
-/// The batch at which the walk stands, and its position; steps over it.
+/// The batch at which the walk stands, and its position; steps over it. Looking into it may be much
+/// work, so other tasks have their turn before.
 async fn take(
     segment: &Segment,
     walk: &mut Walk<'_>,
     header: &Header,
 ) -> Result<(u64, PlacedBatch), LogError> {
+    breathe().await;
     let position = walk.position();
     let Some((chunk, at)) = walk.take(header).await? else {
         let fault = BatchError::Truncated {

@@ -2,7 +2,7 @@
 
 use super::error::{Fault, LogError};
 use super::index::{self, Entry, Indexed, Indexes, OffsetEntry, TimeEntry};
-use super::walk::Walk;
+use super::walk::{Owed, Start, Walk};
 use crate::disk::{Dir, File, Patience};
 use felix_core::batch::Header;
 use felix_core::limits::SEGMENT_SPAN_MAX;
@@ -10,6 +10,13 @@ use felix_core::{Offset, Timestamp};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
+
+/// Bytes read at once where the indexes are taken from the batches.
+const REBUILDING_BYTES: usize = 256 << 10;
+
+/// Bytes between two entries of an index that was taken from the batches: few enough to walk for
+/// every read, and so many that the entries of a gigabyte take little memory.
+const REBUILT_INTERVAL: u32 = 64 << 10;
 
 /// Name of a segment's file.
 pub(super) fn log_name(base: Offset) -> String {
@@ -38,7 +45,8 @@ pub(super) struct Segment {
     /// The offset after the last batch.
     end: Cell<Offset>,
     greatest: Cell<Option<TimeEntry>>,
-    /// While the segment grows, and until its index files are written; then they serve.
+    /// While the segment grows, and until its index files are written; then they serve, unless one
+    /// turned out to be wrong.
     indexes: RefCell<Option<Indexes>>,
     index_file: OnceCell<File>,
     time_index_file: OnceCell<File>,
@@ -135,17 +143,11 @@ impl Segment {
     /// Takes note of the next batch, which lies in the file already.
     pub(super) fn note(&self, header: &Header, last: Offset, interval_bytes: u32) {
         let size = header.size() as u64;
-        let small = |number: u64| u32::try_from(number).expect("a segment spans less than 2^31");
+        let noted = self.indexed(self.bytes.get(), header, last);
         let mut indexes = self.indexes.borrow_mut();
         let indexes = indexes
             .as_mut()
             .expect("a segment that grows has its indexes in memory");
-        let noted = Indexed {
-            position: small(self.bytes.get()),
-            bytes: small(size),
-            last: small(last.since(self.base)),
-            timestamp: (!header.is_control()).then_some(Timestamp(header.max_timestamp)),
-        };
         indexes.note(noted, interval_bytes);
         self.greatest.set(indexes.greatest());
         self.bytes.set(self.bytes.get() + size);
@@ -246,46 +248,57 @@ impl Segment {
     }
 
     /// A place at or before the batch that holds `offset`, to walk from.
-    pub(super) async fn position_before(
+    pub(super) async fn start_before(
         &self,
         offset: Offset,
         patience: Patience,
-    ) -> Result<u64, LogError> {
+    ) -> Result<Start, LogError> {
         if offset <= self.base {
-            return Ok(0);
+            return Ok(self.beginning());
         }
         let relative = offset.since(self.base);
-        let in_memory = self
-            .indexes
-            .borrow()
-            .as_ref()
-            .map(|indexes| indexes.offset_before(relative));
-        if let Some(entry) = in_memory {
-            return Ok(entry.map_or(0, |entry| u64::from(entry.position)));
+        if let Some(start) = self.start_in_memory(relative) {
+            return Ok(start);
         }
         let before = |entry: &OffsetEntry| u64::from(entry.last) < relative;
         let name = index_name(self.base);
-        let found = self
+        match self
             .search_file(&self.index_file, &name, before, patience)
-            .await?;
-        let Some(entry) = found else { return Ok(0) };
-        let position = u64::from(entry.position);
-        if self
-            .has_batch(position, self.absolute(entry.last), patience)
             .await?
         {
-            return Ok(position);
+            Some(None) => return Ok(self.beginning()),
+            Some(Some(entry)) if self.has_batch(entry, patience).await? => {
+                return Ok(self.start_at(entry));
+            }
+            Some(Some(_)) | None => {}
         }
-        self.distrust(&name);
-        Ok(0)
+        self.rebuild(&name, patience).await?;
+        let start = self.start_in_memory(relative);
+        Ok(start.unwrap_or_else(|| self.beginning()))
     }
 
-    async fn has_batch(
-        &self,
-        position: u64,
-        last: Offset,
-        patience: Patience,
-    ) -> Result<bool, LogError> {
+    fn start_in_memory(&self, relative: u64) -> Option<Start> {
+        let indexes = self.indexes.borrow();
+        let found = indexes.as_ref()?.offset_before(relative);
+        Some(found.map_or_else(|| self.beginning(), |entry| self.start_at(entry)))
+    }
+
+    fn beginning(&self) -> Start {
+        Start {
+            position: 0,
+            owed: Owed::First(self.base),
+        }
+    }
+
+    fn start_at(&self, entry: OffsetEntry) -> Start {
+        Start {
+            position: u64::from(entry.position),
+            owed: Owed::Last(self.absolute(entry.last)),
+        }
+    }
+
+    async fn has_batch(&self, entry: OffsetEntry, patience: Patience) -> Result<bool, LogError> {
+        let position = u64::from(entry.position);
         let read = self
             .log
             .read(position, felix_core::batch::HEADER_BYTES, patience)
@@ -294,7 +307,7 @@ impl Segment {
         let range = Header::read(&bytes)
             .ok()
             .and_then(|header| header.offset_range());
-        Ok(range.is_some_and(|(_, found)| found == last))
+        Ok(range.is_some_and(|(_, found)| found == self.absolute(entry.last)))
     }
 
     /// A walk that begins after the batch of the last time entry for which `before` holds, and
@@ -308,76 +321,130 @@ impl Segment {
     ) -> Result<(Walk<'_>, Option<(Timestamp, Offset)>), LogError> {
         let name = time_index_name(self.base);
         let before = |entry: &TimeEntry| before(entry.timestamp, self.absolute(entry.last));
-        let in_memory = self
+        if self.indexes.borrow().is_none() {
+            let found = self
+                .search_file(&self.time_index_file, &name, before, patience)
+                .await?;
+            let walk = match found {
+                Some(entry) => self.walk_after(entry, chunk_bytes, patience).await?,
+                None => None,
+            };
+            if let Some(walk) = walk {
+                return Ok(walk);
+            }
+            self.rebuild(&name, patience).await?;
+        }
+        let found = self
             .indexes
             .borrow()
             .as_ref()
-            .map(|indexes| indexes.time_before(|entry| before(&entry)));
-        let found = match in_memory {
-            Some(found) => found,
-            None => {
-                self.search_file(&self.time_index_file, &name, before, patience)
-                    .await?
-            }
-        };
-        let Some(entry) = found else {
-            return Ok((Walk::new(self, 0, chunk_bytes, patience), None));
-        };
-        let last = self.absolute(entry.last);
-        let position = self.position_before(last, patience).await?;
-        let mut walk = Walk::new(self, position, chunk_bytes, patience);
-        while let Some(header) = walk.next().await? {
-            walk.skip(&header);
-            let Some((_, found)) = header.offset_range() else {
-                break;
-            };
-            if found >= last {
-                if found == last && header.max_timestamp == entry.timestamp.0 {
-                    return Ok((walk, Some((entry.timestamp, last))));
-                }
-                break;
-            }
-        }
-        self.distrust(&name);
-        Ok((Walk::new(self, 0, chunk_bytes, patience), None))
+            .and_then(|indexes| indexes.time_before(|entry| before(&entry)));
+        let walk = self.walk_after(found, chunk_bytes, patience).await?;
+        Ok(walk.unwrap_or_else(|| {
+            let walk = Walk::new(self, self.beginning(), chunk_bytes, patience);
+            (walk, None)
+        }))
     }
 
-    /// Searches an index file. Where there is none, there is no entry: reading from the beginning
-    /// of the segment finds what it would have pointed to.
+    /// The walk that begins after the batch of a time entry, or at the beginning where there is no
+    /// entry; `None`: no batch is as the entry says.
+    async fn walk_after(
+        &self,
+        entry: Option<TimeEntry>,
+        chunk_bytes: usize,
+        patience: Patience,
+    ) -> Result<Option<(Walk<'_>, Option<(Timestamp, Offset)>)>, LogError> {
+        let Some(entry) = entry else {
+            let walk = Walk::new(self, self.beginning(), chunk_bytes, patience);
+            return Ok(Some((walk, None)));
+        };
+        let last = self.absolute(entry.last);
+        let start = self.start_before(last, patience).await?;
+        let mut walk = Walk::new(self, start, chunk_bytes, patience);
+        while let Some((header, found)) = walk.next().await? {
+            walk.skip(&header);
+            if found >= last {
+                let agrees = found == last && header.max_timestamp == entry.timestamp.0;
+                return Ok(agrees.then_some((walk, Some((entry.timestamp, last)))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Searches an index file; `None` where there is none.
     async fn search_file<E: Entry>(
         &self,
         cell: &OnceCell<File>,
         name: &str,
         before: impl Fn(&E) -> bool,
         patience: Patience,
-    ) -> Result<Option<E>, LogError> {
+    ) -> Result<Option<Option<E>>, LogError> {
         let searching = async {
             let file = self.on_demand(cell, name, patience).await?;
             index::search(file, before, patience).await
         };
         match searching.await {
-            Ok(found) => Ok(found),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                self.distrust(name);
-                Ok(None)
-            }
-            Err(cause) => Err(LogError::Disk {
-                dir: self.dir.path().to_owned(),
-                file: name.to_owned(),
-                position: None,
-                doing: "search",
-                cause,
-            }),
+            Ok(found) => Ok(Some(found)),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(self.index_error(name, cause)),
         }
     }
 
-    fn distrust(&self, name: &str) {
-        tracing::warn!(
-            dir = %self.dir.path().display(),
-            file = name,
-            "an index does not lead to a batch: reading from the beginning of the segment; remove \
-             the file, and the next start makes it anew"
-        );
+    fn index_error(&self, name: &str, cause: io::Error) -> LogError {
+        LogError::Disk {
+            dir: self.dir.path().to_owned(),
+            file: name.to_owned(),
+            position: None,
+            doing: "search",
+            cause,
+        }
+    }
+
+    /// Takes both indexes from the batches, into memory, because a file is not to be believed: from
+    /// now on no file is looked at, so this is done once. Where a batch is damaged the files stay:
+    /// they may lead past it, and whoever walks up to it from the beginning is told.
+    async fn rebuild(&self, name: &str, patience: Patience) -> Result<(), LogError> {
+        if patience == Patience::Now {
+            return Err(self.index_error(name, io::ErrorKind::WouldBlock.into()));
+        }
+        let mut indexes = Indexes::default();
+        let mut walk = Walk::new(self, self.beginning(), REBUILDING_BYTES, patience);
+        loop {
+            match walk.next().await {
+                Ok(Some((header, last))) => {
+                    indexes.note(
+                        self.indexed(walk.position(), &header, last),
+                        REBUILT_INTERVAL,
+                    );
+                    walk.skip(&header);
+                }
+                Ok(None) => break,
+                Err(LogError::Damaged { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        indexes.seal();
+        if self.indexes.borrow().is_none() {
+            tracing::warn!(
+                dir = %self.dir.path().display(),
+                file = name,
+                "an index does not lead to a batch: until the next start it is kept in memory; \
+                 remove the file, and that start makes it anew"
+            );
+            *self.indexes.borrow_mut() = Some(indexes);
+        }
+        Ok(())
+    }
+
+    /// A batch as the indexes see it.
+    fn indexed(&self, position: u64, header: &Header, last: Offset) -> Indexed {
+        let small = |number: u64| u32::try_from(number).expect("a segment spans less than 2^31");
+        Indexed {
+            position: small(position),
+            bytes: small(header.size() as u64),
+            last: small(last.since(self.base)),
+            timestamp: (!header.is_control()).then_some(Timestamp(header.max_timestamp)),
+        }
     }
 
     /// Index files are opened when first needed, so that a shard with many segments holds one

@@ -4,8 +4,8 @@ use super::error::{Fault, LogError};
 use super::segment::Segment;
 use crate::disk::Patience;
 use bytes::Bytes;
-use felix_core::BatchError;
 use felix_core::batch::{HEADER_BYTES, Header};
+use felix_core::{BatchError, Offset};
 
 /// Steps from batch to batch by their headers, reading the file in chunks.
 #[derive(Debug)]
@@ -18,6 +18,26 @@ pub(super) struct Walk<'a> {
     chunk_start: u64,
     chunk_bytes: usize,
     patience: Patience,
+    /// What the next batch has to agree with, and where the segment's offsets end; `None` where
+    /// nobody has judged them yet.
+    owed: Option<(Owed, Offset)>,
+}
+
+/// A place in a segment where a batch begins, and what is known of that batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    pub(super) position: u64,
+    pub(super) owed: Owed,
+}
+
+/// What an offset of a batch has to be. The checksum of a batch does not cover its base offset, so
+/// its neighbours and the index have to bear it out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Owed {
+    /// It begins where the batch before it ends.
+    First(Offset),
+    /// It ends where the index says.
+    Last(Offset),
 }
 
 /// What stands at a position of a segment's file.
@@ -32,14 +52,22 @@ pub(super) enum Step {
 }
 
 impl<'a> Walk<'a> {
-    /// Over the valid bytes of `segment`, from the batch at `position`.
+    /// Over the valid bytes of `segment`, whose batches follow each other without a gap.
     pub(super) fn new(
         segment: &'a Segment,
-        position: u64,
+        start: Start,
         chunk_bytes: usize,
         patience: Patience,
     ) -> Self {
-        Self::over(segment, position, segment.bytes(), chunk_bytes, patience)
+        let mut walk = Self::over(
+            segment,
+            start.position,
+            segment.bytes(),
+            chunk_bytes,
+            patience,
+        );
+        walk.owed = Some((start.owed, segment.end()));
+        walk
     }
 
     /// Over bytes that nobody has judged yet.
@@ -59,6 +87,7 @@ impl<'a> Walk<'a> {
             chunk_start: position,
             chunk_bytes,
             patience,
+            owed: None,
         }
     }
 
@@ -90,18 +119,62 @@ impl<'a> Walk<'a> {
         Ok(Step::Batch(header))
     }
 
-    /// The header of the batch that stands here, where only whole batches can: a fault is damage.
-    pub(super) async fn next(&mut self) -> Result<Option<Header>, LogError> {
-        match self.step().await? {
-            Step::Batch(header) => Ok(Some(header)),
-            Step::End => Ok(None),
-            Step::Fault(fault) => Err(self.segment.damaged(self.position, Fault::Batch(fault))),
+    /// The header of the batch that stands here, and its last offset, where only whole batches can
+    /// be and none is missing: a fault is damage.
+    pub(super) async fn next(&mut self) -> Result<Option<(Header, Offset)>, LogError> {
+        let fault = match self.step().await? {
+            Step::Batch(header) => match self.last_offset(&header) {
+                Ok(last) => return Ok(Some((header, last))),
+                Err(fault) => fault,
+            },
+            Step::End => match self.owed {
+                Some((Owed::First(owed), end)) if owed != end => Fault::Gap {
+                    owed,
+                    found: end.to_wire(),
+                },
+                Some(_) | None => return Ok(None),
+            },
+            Step::Fault(fault) => Fault::Batch(fault),
+        };
+        Err(self.segment.damaged(self.position, fault))
+    }
+
+    /// The last offset of the batch that stands here, if it is where it belongs.
+    fn last_offset(&self, header: &Header) -> Result<Offset, Fault> {
+        let found = header.base_offset;
+        let base = self.segment.base();
+        let gap = |owed| Fault::Gap { owed, found };
+        let Some((first, last)) = header.offset_range() else {
+            return Err(gap(match self.owed {
+                Some((Owed::First(owed), _)) => owed,
+                Some((Owed::Last(_), _)) | None => base,
+            }));
+        };
+        let Some((owed, end)) = self.owed else {
+            return Ok(last);
+        };
+        match owed {
+            Owed::First(owed) if owed != first => Err(gap(owed)),
+            // It reaches past the end, where the next segment begins.
+            Owed::First(_) if last >= end => Err(Fault::Gap {
+                owed: last.after(1),
+                found: end.to_wire(),
+            }),
+            Owed::Last(owed) if owed != last || first < base => {
+                let delta = u64::try_from(header.last_offset_delta).unwrap_or_default();
+                let owed = owed.get().saturating_sub(delta);
+                Err(gap(Offset::new(owed)))
+            }
+            Owed::First(_) | Owed::Last(_) => Ok(last),
         }
     }
 
     /// Steps over the batch that stands here.
     pub(super) fn skip(&mut self, header: &Header) {
         self.position += header.size() as u64;
+        if let (Some((owed, _)), Some((_, last))) = (&mut self.owed, header.offset_range()) {
+            *owed = Owed::First(last.after(1));
+        }
     }
 
     /// The chunk that holds the whole batch that stands here, and where in it the batch begins;

@@ -34,10 +34,10 @@ fn a_fetch_at_the_end_waits_and_is_woken_by_a_commit_on_either_core() {
     }
 }
 
-type Waiting = glommio::Task<Vec<Result<felix_core::shards::Fetched, ShardError>>>;
+pub(super) type Waiting = glommio::Task<Vec<Result<felix_core::shards::Fetched, ShardError>>>;
 
 /// A fetch that has begun to wait.
-async fn spawn_fetch(bench: &Rc<Bench>, fetch: Fetch) -> Waiting {
+pub(super) async fn spawn_fetch(bench: &Rc<Bench>, fetch: Fetch) -> Waiting {
     let before = bench.metric("felix_shard_waiting_fetches");
     let waiting = glommio::spawn_local(bench.router.fetch(fetch, Never));
     bench

@@ -1,11 +1,15 @@
 //! Whole meshes on real threads and real logs in temporary directories.
 
+mod abandoned;
 mod appends;
 mod fetches;
+mod generations;
 mod lanes;
+mod polls;
 mod rolls;
 mod shutdown;
 mod timings;
+mod turns;
 
 use crate::event::Event;
 use crate::lane::{Doorbell, Incoming, Received, ring};

@@ -54,10 +54,40 @@ fn a_shard_that_is_never_flushed_is_flushed_once_after_each_roll() {
                 assert_eq!(syncs(), begin + roll, "one flush for one roll");
                 let rolls = usize::try_from(roll).unwrap();
                 assert_eq!(files(&path, rig, "log"), rolls + 1);
-                assert_eq!(files(&path, rig, "index"), rolls, "the indexes are written");
                 let written = 1 + 4 * u64::try_from(roll).unwrap();
-                assert_eq!(recovery_point(&path, rig), written);
+                let is_claimed = || recovery_point(&path, rig) == written;
+                bench.until("the checkpoint", is_claimed).await;
+                assert_eq!(files(&path, rig, "index"), rolls, "the indexes are written");
             }
         }
     });
+}
+
+#[test]
+fn full_segments_get_their_indexes_after_the_commit_and_at_the_latest_at_the_close() {
+    for durability in [Durability::OnCommit, Durability::Periodic] {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().to_owned();
+        let rig = Rig {
+            segment_bytes_max: SEGMENT_BYTES,
+            ..Rig::new(1, durability)
+        };
+        run_in(&root, rig, move |bench| {
+            let path = path.clone();
+            async move {
+                for _ in 0..3 {
+                    bench.append(0, large_batch(40 << 10)).await.unwrap();
+                }
+                let are_there = || files(&path, rig, "index") == 2;
+                bench.until("the indexes", are_there).await;
+                // Closed with what these leave behind.
+                for _ in 0..3 {
+                    bench.append(0, large_batch(40 << 10)).await.unwrap();
+                }
+            }
+        });
+        assert_eq!(files(root.path(), rig, "log"), 6);
+        assert_eq!(files(root.path(), rig, "index"), 6);
+        assert_eq!(recovery_point(root.path(), rig), 6);
+    }
 }

@@ -6,7 +6,7 @@ use felix_core::{Durability, Shards};
 use std::time::Duration;
 
 /// A distribution of this core.
-fn taken(bench: &Bench, name: &str) -> Snapshot {
+pub(super) fn taken(bench: &Bench, name: &str) -> Snapshot {
     let mut found = None;
     let metrics = bench.core.metrics();
     metrics.distributions(bench.now(), &mut |distribution| {

@@ -156,7 +156,7 @@ fn an_error_says_what_was_wrong_and_where() {
         left: 3,
     };
     assert!(error(0, count).contains("array of 1000 elements where 3 bytes are left"));
-    assert!(error(0, Fault::Elements).contains("more than 65536 array elements"));
+    assert!(error(0, Fault::Elements).contains("more than 32768 array elements"));
     assert!(error(0, Fault::Utf8).contains("not UTF-8"));
     assert!(error(0, Fault::Trailing(5)).contains("5 bytes left over"));
     assert!(error(0, Fault::Version(99)).contains("no layout for version 99"));

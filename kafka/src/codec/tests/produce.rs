@@ -211,37 +211,72 @@ fn check_partition(
     assert_eq!(read.current_leader.leader_epoch, leader.leader_epoch);
 }
 
-#[test]
-fn record_sets_are_cut_out_of_the_frame_without_copying_them() {
-    let request = Request {
+/// A request with a record set of each of these sizes, filled with its number.
+fn request_of(sizes: &[usize]) -> Request {
+    let partitions = (0_u8..).zip(sizes).map(|(index, size)| RequestPartition {
+        index: index.into(),
+        records: Some(BytesMut::from(&*vec![index; *size])),
+    });
+    Request {
         transactional_id: None,
         acks: -1,
         timeout_ms: 1,
         topics: vec![RequestTopic {
             name: "a.b".into(),
-            partitions: (0_u8..3)
-                .map(|index| RequestPartition {
-                    index: index.into(),
-                    records: Some(BytesMut::from(&[index; 100][..])),
-                })
-                .collect(),
+            partitions: partitions.collect(),
         }],
-    };
-    for version in BATCHES_FROM..=API.versions().max {
-        let frame = request_frame(API, version, &oracle_request(version, &request));
-        let memory = frame.as_ptr_range();
-        let mut read = decode(version, frame).unwrap();
+    }
+}
 
-        let partitions = &mut read.topics[0].partitions;
-        for partition in partitions.iter_mut() {
-            let records = partition.records.as_mut().unwrap();
-            assert!(memory.contains(&records.as_ptr()));
-            records[0] = 99;
+#[test]
+fn the_record_set_that_fills_its_frame_is_not_copied_and_none_other_keeps_the_frame() {
+    for (sizes, whole) in [
+        (&[10_000][..], Some(0)),
+        (&[72, 1 << 20], Some(1)),
+        (&[1 << 20, 72], Some(0)),
+        (&[100, 100, 100], None),
+        (&[1, 1 << 19, 1 << 19], None),
+    ] {
+        for version in BATCHES_FROM..=API.versions().max {
+            let request = request_of(sizes);
+            // Exactly its memory, as a frame that was received is.
+            let frame = &*request_frame(API, version, &oracle_request(version, &request));
+            let frame = BytesMut::from(frame);
+            let memory = frame.as_ptr_range();
+            let mut read = decode(version, frame).unwrap();
+            let partitions = std::mem::take(&mut read.topics[0].partitions);
+            for (number, partition) in partitions.into_iter().enumerate() {
+                let records = partition.records.unwrap();
+                assert_eq!(records.len(), sizes[number]);
+                let inside = memory.contains(&records.as_ptr());
+                if whole == Some(number) {
+                    assert!(inside, "{sizes:?} {number}");
+                } else {
+                    // Whatever becomes of the others, it keeps its own bytes and no more.
+                    assert_eq!(records.capacity(), records.len(), "{sizes:?} {number}");
+                    assert!(records.freeze().is_unique(), "{sizes:?} {number}");
+                }
+            }
         }
-        // Patching one leaves its neighbours alone.
-        for (index, partition) in (0_u8..).zip(partitions) {
-            let records = partition.records.as_ref().unwrap();
-            assert_eq!((records[0], &records[1..]), (99, &[index; 99][..]));
+    }
+}
+
+#[test]
+fn patching_one_record_set_leaves_its_neighbours_alone() {
+    for sizes in [[100, 100, 100], [100, 10_000, 100]] {
+        let request = request_of(&sizes);
+        for version in BATCHES_FROM..=API.versions().max {
+            let frame = request_frame(API, version, &oracle_request(version, &request));
+            let mut read = decode(version, frame).unwrap();
+            let partitions = &mut read.topics[0].partitions;
+            for partition in partitions.iter_mut() {
+                partition.records.as_mut().unwrap()[0] = 99;
+            }
+            for (index, partition) in (0_u8..).zip(partitions) {
+                let records = partition.records.as_ref().unwrap();
+                assert_eq!(records[0], 99);
+                assert!(records[1..].iter().all(|byte| *byte == index));
+            }
         }
     }
 }

@@ -168,16 +168,17 @@ fn a_failed_write_poisons_the_log_until_it_is_opened_again() {
 #[test]
 fn a_failed_flush_poisons_the_log_and_makes_nothing_durable() {
     run(async {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut log, _) = open(&dir, SMALL).await;
+        let root = tempfile::tempdir().unwrap();
+        let (here, away) = (root.path().join("here"), root.path().join("away"));
+        let (mut log, _) = Log::open(&here, SMALL, restart()).await.unwrap();
         let batches = [append(&mut log, 1, 700), append(&mut log, 1, 700)];
-        // The flush of a roll replaces index files: a directory in their place cannot be.
-        let taken = dir.path().join("00000000000000000000.index");
-        std::fs::create_dir(&taken).unwrap();
+        // The flush of a roll syncs the directory, which it does not find.
+        std::fs::rename(&here, &away).unwrap();
         let result = log.flush().unwrap().run().await;
         assert!(result.is_err());
         assert!(matches!(log.flushed(result), Err(LogError::Disk { .. })));
         assert_eq!(log.durable_end(), Offset::ZERO);
+        assert!(!log.is_unindexed());
         let refused = log
             .append(batch(&[5], 1), Timestamps::Append, NOW)
             .unwrap_err();
@@ -186,6 +187,66 @@ fn a_failed_flush_poisons_the_log_and_makes_nothing_durable() {
             "{refused}"
         );
         kill(log);
+        let (log, _) = Log::open(&away, SMALL, restart()).await.unwrap();
+        assert_holds(&log, &batches).await;
+    });
+}
+
+#[test]
+fn records_are_durable_before_the_index_files_of_their_segment_are_written() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, SMALL).await;
+        let mut batches: Vec<_> = (0..2).map(|_| append(&mut log, 1, 700)).collect();
+        let flushed = log.flush().unwrap().run().await;
+        log.flushed(flushed).unwrap();
+        assert_eq!(log.durable_end(), log.end());
+        assert!(log.flush().is_none());
+        assert!(log.is_unindexed());
+        assert_eq!(log.recovery_point(), Offset::ZERO);
+        assert!(files(&dir, "index").is_empty());
+
+        // What is written meanwhile is not claimed, and may be flushed meanwhile.
+        batches.push(append(&mut log, 1, 700));
+        let indexing = log.indexing().unwrap();
+        let flushed = log.flush().unwrap().run().await;
+        let indexed = indexing.run().await;
+        log.flushed(flushed).unwrap();
+        log.indexed(indexed).unwrap();
+        assert_eq!(log.recovery_point(), Offset::new(2));
+        assert_eq!(files(&dir, "index").len(), 1);
+        assert!(log.is_unindexed(), "of the segment that was full meanwhile");
+        assert_holds(&log, &batches).await;
+
+        // Closing leaves none without.
+        log.close().await.unwrap();
+        assert_eq!(files(&dir, "index").len(), 3);
+        let (log, recovery) = open(&dir, SMALL).await;
+        assert_eq!((recovery.rebuilt_indexes, recovery.cut_bytes), (0, 0));
+        assert_holds(&log, &batches).await;
+    });
+}
+
+#[test]
+fn an_index_file_that_cannot_be_written_poisons_the_log_and_takes_nothing_back() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, SMALL).await;
+        let batches = [append(&mut log, 1, 700), append(&mut log, 1, 700)];
+        let flushed = log.flush().unwrap().run().await;
+        log.flushed(flushed).unwrap();
+        // Index files are replaced: a directory in their place cannot be.
+        let taken = dir.path().join("00000000000000000000.index");
+        std::fs::create_dir(&taken).unwrap();
+        let result = log.indexing().unwrap().run().await;
+        assert!(matches!(log.indexed(result), Err(LogError::Disk { .. })));
+        assert_eq!(log.durable_end(), Offset::new(2));
+        assert_eq!(log.recovery_point(), Offset::ZERO);
+        let refused = log.append(batch(&[5], 1), Timestamps::Append, NOW);
+        assert!(matches!(refused, Err(LogError::Poisoned { .. })));
+        assert!(log.indexing().is_none());
+        kill(log);
+        assert!(dir.path().join("failed").exists());
         std::fs::remove_dir(&taken).unwrap();
         let (log, _) = open(&dir, SMALL).await;
         assert_holds(&log, &batches).await;

@@ -4,6 +4,7 @@ mod append;
 mod indexes;
 mod model;
 mod openings;
+mod reading;
 mod recovering;
 mod searching;
 
@@ -80,6 +81,10 @@ async fn flush(log: &mut Log) {
     assert_eq!(log.durable_end(), log.end());
     assert_eq!(log.dirty_bytes(), 0);
     assert!(log.flush().is_none());
+    if let Some(indexing) = log.indexing() {
+        let indexed = indexing.run().await;
+        log.indexed(indexed).unwrap();
+    }
 }
 
 /// Everything a read answers, as batches.

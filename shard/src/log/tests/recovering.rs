@@ -13,7 +13,7 @@ async fn crashed(config: LogConfig) -> (TempDir, Vec<PlacedBatch>) {
     (dir, batches)
 }
 
-/// Zeros at the end of what is cut are like prepared space and do not count.
+/// Zeros at the end of what is cut hold no record and do not count.
 fn counted(lost: &[u8]) -> u64 {
     let last = lost.iter().rposition(|byte| *byte != 0);
     last.map_or(0, |last| last as u64 + 1)
@@ -151,7 +151,7 @@ fn zeros_end_the_log_and_what_follows_them_is_dropped_and_counted() {
         let path = files(&dir, "log").pop().unwrap();
         let whole = std::fs::read(&path).unwrap();
 
-        // Prepared space.
+        // Zeros behind the end, as a crash may leave them.
         let mut prepared = whole.clone();
         prepared.resize(whole.len() + 100_000, 0);
         std::fs::write(&path, &prepared).unwrap();
@@ -400,5 +400,29 @@ fn a_read_ends_before_damage_that_no_opening_met_and_the_next_one_tells_of_it() 
             error.to_string().contains(&format!("byte {third}")),
             "{error}"
         );
+    });
+}
+
+#[test]
+fn a_flush_that_fails_at_an_opening_is_known_to_the_next() {
+    run(async {
+        let (dir, batches) = crashed(LARGE).await;
+        let before = std::fs::read(dir.path().join("checkpoint")).unwrap();
+        // Reads as an empty segment, and cannot be flushed.
+        let end = batches[5].next_offset();
+        let unflushable = dir.path().join(segment::log_name(end));
+        std::os::unix::fs::symlink("/dev/null", &unflushable).unwrap();
+        for _ in 0..2 {
+            let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
+            assert!(error.to_string().contains("could not flush"), "{error}");
+            assert!(dir.path().join("failed").exists());
+            let checkpoint = std::fs::read(dir.path().join("checkpoint")).unwrap();
+            assert!(checkpoint == before, "nothing more is claimed");
+        }
+        std::fs::remove_file(unflushable).unwrap();
+        let (log, recovery) = open(&dir, LARGE).await;
+        assert_eq!(recovery.scanned_batches, 6);
+        assert_holds(&log, &batches).await;
+        assert!(!dir.path().join("failed").exists());
     });
 }

@@ -156,7 +156,7 @@ async fn check(dir: &Path) -> bool {
     };
     assert!(log.start() <= log.end());
     assert_eq!(log.end(), log.durable_end());
-    let before = read(&log).await;
+    let before = read(dir, &log).await;
     search(&log).await;
     let offsets_left = Offset::from_wire(i64::MAX - 1).is_some_and(|last| log.end() < last);
     // A segment's offsets span less than 2^31 and its base may be anything; the log owes no
@@ -176,7 +176,7 @@ async fn check(dir: &Path) -> bool {
         .await
         .expect("a log that opened opens again");
     assert_eq!(log.end(), end, "everything written is still there");
-    if let (Some(before), Some(after)) = (before, read(&log).await) {
+    if let (Some(before), Some(after)) = (before, read(dir, &log).await) {
         assert_eq!(after[..before.len()], before, "what could be read stays");
         let new: Vec<u8> = after[before.len()..].to_vec();
         assert_eq!(new, placed.bytes()[..]);
@@ -185,26 +185,65 @@ async fn check(dir: &Path) -> bool {
     true
 }
 
-/// All bytes, which are whole batches in order; `None` where something is damaged.
-async fn read(log: &Log) -> Option<Vec<u8>> {
-    if log.start() == log.end() {
-        return Some(Vec::new());
-    }
-    let read = log.read(log.start(), log.end(), 1 << 20).run().await;
-    let pieces = read.ok()?;
+/// All bytes of data, which are whole batches in order; `None` where something is damaged, as the
+/// read that begins there says.
+async fn read(dir: &Path, log: &Log) -> Option<Vec<u8>> {
+    let mut found = Vec::new();
     let mut owed = log.start();
-    for piece in &pieces {
-        let mut piece: Bytes = piece.clone();
-        while !piece.is_empty() {
-            // Readers are given what is stored; they check it themselves.
-            let batch = PlacedBatch::split_from(&mut piece).ok()?;
-            assert!(batch.last_offset() >= owed, "batches come in order");
-            owed = batch.next_offset();
+    while owed < log.end() {
+        let read = log.read(owed, log.end(), 1 << 20).run().await;
+        let pieces = read.ok()?;
+        // Only control batches follow, which are never handed out.
+        if pieces.is_empty() {
+            break;
         }
+        for piece in &pieces {
+            let mut piece: Bytes = piece.clone();
+            while !piece.is_empty() {
+                // Readers are given what is stored; they check it themselves.
+                let batch = PlacedBatch::split_from(&mut piece).ok()?;
+                assert!(batch.last_offset() >= owed, "batches come in order");
+                owed = batch.next_offset();
+            }
+        }
+        found.extend(pieces.concat());
     }
     assert!(owed <= log.end());
-    // Below the recovery point an offset that was damaged is found by whoever reads that far.
-    (owed == log.visible_end(log.end())).then(|| pieces.concat())
+    assert!(found == stored(dir, log.start()), "a read is short");
+    Some(found)
+}
+
+/// The data from `start` on as it lies in the files. A batch's offset is counted, not read.
+fn stored(dir: &Path, start: Offset) -> Vec<u8> {
+    let names = fs::read_dir(dir).expect("it is there");
+    let mut names: Vec<_> = names
+        .map(|entry| entry.expect("it is there").path())
+        .filter(|path| path.extension().is_some_and(|found| found == "log"))
+        .collect();
+    names.sort();
+    let mut data = Vec::new();
+    for path in names {
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let mut next: u64 = stem
+            .and_then(|stem| stem.parse().ok())
+            .expect("a log that opened has such names only");
+        let mut bytes = &fs::read(&path).expect("it is there")[..];
+        while bytes.len() >= HEADER_BYTES {
+            let number =
+                |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four"));
+            let is_control = bytes[22] & 0x20 != 0;
+            next += u64::from(number(23)) + 1;
+            let size = 12 + usize::try_from(number(8)).expect("64 bits");
+            let Some((batch, rest)) = bytes.split_at_checked(size) else {
+                break;
+            };
+            if !is_control && Offset::new(next) > start {
+                data.extend_from_slice(batch);
+            }
+            bytes = rest;
+        }
+    }
+    data
 }
 
 async fn search(log: &Log) {

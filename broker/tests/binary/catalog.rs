@@ -1,0 +1,127 @@
+use crate::harness::{Broker, dev, field, refused};
+use crate::wire::{base_offset, call, end_offset, is_readable, produce};
+use rustix::process::Signal;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use tempfile::tempdir;
+
+const VALUE: &[u8] = b"written before";
+
+/// A broker's stream, and the generation of one of its shards.
+fn opened(broker: &mut Broker) -> (String, u32) {
+    let id = field(&broker.line("stream"), "id");
+    let generation = field(&broker.line("open"), "generation").parse().unwrap();
+    (id, generation)
+}
+
+fn end(broker: Broker) {
+    broker.signal(Signal::TERM);
+    let (status, lines) = broker.wait();
+    assert_eq!(status.code(), Some(0), "{lines:#?}");
+}
+
+/// A broker has written a record and ended; its stream.
+fn write(data: &Path) -> (String, u32) {
+    let mut broker = Broker::start(data, &[]);
+    let opened = opened(&mut broker);
+    assert_eq!(base_offset(&call(broker.kafka(), &produce(VALUE))), 0);
+    end(broker);
+    opened
+}
+
+/// The flags of a broker without any stream.
+fn without_streams(data: &Path) -> Vec<&str> {
+    let mut flags = dev(data).to_vec();
+    flags.retain(|flag| *flag != "--dev");
+    flags.push("--kafka-tls=false");
+    flags
+}
+
+#[test]
+fn a_start_without_the_stream_leaves_its_log_to_the_next_that_lists_it() {
+    let temp = tempdir().unwrap();
+    let (id, generation) = write(temp.path());
+
+    // One start that fails, and one that serves.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let mut flags = without_streams(temp.path());
+    flags.retain(|flag| !flag.starts_with("--broker-metrics-bind"));
+    flags.extend(["--broker-metrics-bind", &taken]);
+    let ended = refused(&flags);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let told = ended.stdout.lines();
+    let told = told.filter(|line| line.contains("streams on disk are not in the catalog"));
+    let told: Vec<&str> = told.collect();
+    assert!(
+        told.len() == 1 && told[0].contains("\"streams\":1"),
+        "{}",
+        ended.stdout
+    );
+    let mut broker = Broker::start_with(&without_streams(temp.path()));
+    broker.line(
+        "streams on disk are not in the catalog: they are not served, and their logs are \
+                 left as they are",
+    );
+    end(broker);
+
+    let mut broker = Broker::start(temp.path(), &[]);
+    let again = opened(&mut broker);
+    assert_eq!(again.0, id);
+    assert!(again.1 > generation, "{again:?} after {generation}");
+    assert!(is_readable(broker.kafka(), VALUE));
+}
+
+#[test]
+fn a_start_that_fails_changes_nothing_that_is_remembered() {
+    let temp = tempdir().unwrap();
+    write(temp.path());
+    let state = temp.path().join("catalog-state.toml");
+    let before = fs::read_to_string(&state).unwrap();
+    let catalog = temp.path().join("catalog.toml");
+    let text = "[[stream]]\ntenant = \"dev\"\nnamespace = \"default\"\nname = \"clicks\"\n\
+                shards = 9\n[[stream]]\ntenant = \"dev\"\nnamespace = \"default\"\n\
+                name = \"more\"\nshards = 1\n";
+    fs::write(&catalog, text).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let mut flags = dev(temp.path()).to_vec();
+    flags.retain(|flag| !flag.starts_with("--kafka-listen"));
+    flags.extend(["--kafka-listen", &taken]);
+    flags.extend(["--catalog-file", catalog.to_str().unwrap()]);
+    assert_eq!(refused(&flags).status.code(), Some(1));
+    assert_eq!(fs::read_to_string(&state).unwrap(), before);
+}
+
+#[test]
+fn a_stream_whose_directory_was_removed_begins_anew_above_what_clients_saw() {
+    let temp = tempdir().unwrap();
+    let (id, generation) = write(temp.path());
+    fs::remove_dir_all(temp.path().join("streams/dev").join(&id)).unwrap();
+    let mut broker = Broker::start(temp.path(), &[]);
+    let anew = opened(&mut broker);
+    assert_ne!(anew.0, id);
+    assert!(anew.1 > generation, "{anew:?} after {generation}");
+    assert_eq!(end_offset(broker.kafka()), 0);
+}
+
+#[test]
+fn logs_whose_state_is_missing_are_refused_and_left_alone() {
+    let temp = tempdir().unwrap();
+    write(temp.path());
+    let state = temp.path().join("catalog-state.toml");
+    let kept = fs::read_to_string(&state).unwrap();
+    fs::remove_file(&state).unwrap();
+    let ended = refused(&dev(temp.path()));
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(
+        ended.stderr.contains("restore it from a backup"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!state.exists());
+    fs::write(&state, kept).unwrap();
+    let mut broker = Broker::start(temp.path(), &[]);
+    assert!(is_readable(broker.kafka(), VALUE));
+}

@@ -1,0 +1,134 @@
+//! Placing batches at their shards, in turns with other tasks where there are many.
+//!
+//! Appends are placed in the order in which this core was asked, whatever shard they are for: while
+//! some of a message wait for their turn, so does every later message.
+
+use crate::call::{AppendCall, Caller, Unplaced};
+use crate::event::step_aside;
+use crate::owner::Owner;
+use crate::shard::{Entry, Shard, Writer};
+use felix_core::Monotonic;
+use felix_core::shards::Append;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::iter::Enumerate;
+use std::rc::Rc;
+use std::vec;
+
+/// What may be placed in one go: more would hold the core for longer than a task may. One batch
+/// always goes.
+const COST_AT_ONCE_MAX: usize = 256 << 10;
+
+/// What a batch costs beside its bytes, in bytes.
+const BATCH_COST: usize = 4 << 10;
+
+/// Append messages that wait for their turn.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    messages: RefCell<VecDeque<Message>>,
+    /// A task is placing them.
+    placing: Cell<bool>,
+}
+
+/// What is left of an append message.
+#[derive(Debug)]
+struct Message {
+    appends: Enumerate<vec::IntoIter<Append>>,
+    call: Rc<AppendCall>,
+    arrived: Monotonic,
+}
+
+impl Owner {
+    /// Places batches in the order given; each is committed when its shard's policy says so.
+    pub(crate) fn append(self: &Rc<Self>, appends: Vec<Append>, caller: Caller) {
+        let message = Message {
+            call: Rc::new(AppendCall::new(caller, appends.len())),
+            appends: appends.into_iter().enumerate(),
+            arrived: self.clock().monotonic(),
+        };
+        self.backlog.messages.borrow_mut().push_back(message);
+        if self.backlog.placing.get() {
+            return;
+        }
+        self.place_slice();
+        if self.backlog.messages.borrow().is_empty() {
+            return;
+        }
+        self.backlog.placing.set(true);
+        let owner = Rc::clone(self);
+        self.tasks().spawn("appends", async move {
+            while !owner.backlog.messages.borrow().is_empty() {
+                step_aside().await;
+                owner.place_slice();
+            }
+            owner.backlog.placing.set(false);
+        });
+    }
+
+    fn place_slice(self: &Rc<Self>) {
+        let writer = self.writer();
+        let mut cost = 0;
+        while cost < COST_AT_ONCE_MAX {
+            let first = self.backlog.messages.borrow_mut().pop_front();
+            let Some(mut message) = first else { return };
+            match message.appends.next() {
+                Some((place, append)) => {
+                    cost += BATCH_COST + append.batch.size();
+                    let caller = Unplaced::new(Rc::clone(&message.call), place);
+                    self.place(append, caller, message.arrived, &writer);
+                }
+                None => {
+                    message.call.hand_over();
+                    continue;
+                }
+            }
+            if message.appends.len() == 0 {
+                message.call.hand_over();
+            } else {
+                self.backlog.messages.borrow_mut().push_front(message);
+            }
+        }
+        if let Some(first) = self.backlog.messages.borrow().front() {
+            first.call.take_a_while();
+        }
+    }
+
+    fn place(
+        self: &Rc<Self>,
+        append: Append,
+        caller: Unplaced,
+        arrived: Monotonic,
+        writer: &Writer<'_>,
+    ) {
+        match self.shard(append.shard) {
+            Ok(shard) => {
+                let entry = Entry {
+                    batch: append.batch,
+                    caller,
+                    arrived,
+                };
+                let effects = shard.append(entry, writer);
+                self.apply(&shard, effects);
+            }
+            Err(error) => caller.refuse(error),
+        }
+    }
+}
+
+/// Places what waited for room, in order, in turns with other tasks.
+pub(crate) async fn place_parked(owner: Rc<Owner>, shard: Rc<Shard>) {
+    loop {
+        let mut cost = 0;
+        while cost < COST_AT_ONCE_MAX {
+            let (bytes, effects) = shard.unpark(&owner.writer());
+            owner.apply(&shard, effects);
+            if bytes == 0 {
+                // No await lies between this look and the mark, so no room goes unnoticed.
+                shard.unparking.set(false);
+                return;
+            }
+            cost += BATCH_COST + bytes;
+        }
+        step_aside().await;
+    }
+}

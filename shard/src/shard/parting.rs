@@ -1,0 +1,74 @@
+//! What a shard parts with: appends that are settled, and all of them where it fails or closes.
+
+use super::{Effects, Phase, Shard};
+use crate::settling::{Owed, Settled};
+use felix_core::ShardError;
+use std::collections::VecDeque;
+
+impl Shard {
+    /// The next append whose outcome is known and whose caller is to be told.
+    pub(crate) fn next_settled(&self) -> Option<Settled> {
+        let mut owed = self.owed.borrow_mut();
+        while let Some(first) = owed.front_mut() {
+            if let Some(settled) = first.pop() {
+                return Some(settled);
+            }
+            owed.pop_front();
+        }
+        match &mut *self.phase.borrow_mut() {
+            Phase::Open(open) if open.due > 0 => {
+                open.due -= 1;
+                let waiting = open.waiting.pop_front().expect("those due wait");
+                Some(waiting.settled(None))
+            }
+            Phase::Open(_) | Phase::Opening | Phase::Failed(_) | Phase::Closed => None,
+        }
+    }
+
+    /// The log cannot be trusted any more: nobody gets anything from it but the reason.
+    pub(crate) fn fail(&self, reason: String) -> Effects {
+        let phase = self.phase.replace(Phase::Failed(reason.clone()));
+        match phase {
+            Phase::Opening => {}
+            Phase::Open(open) => {
+                let open = *open;
+                self.owed.borrow_mut().push_back(Owed {
+                    waiting: open.waiting,
+                    mark: open.mark,
+                    parked: open.parked,
+                    error: ShardError::Storage(reason),
+                });
+            }
+            // The first reason is the one that explains.
+            earlier @ (Phase::Failed(_) | Phase::Closed) => {
+                self.phase.replace(earlier);
+                return Effects::default();
+            }
+        }
+        Effects {
+            failed: true,
+            moved: true,
+            settled: true,
+            ..Effects::default()
+        }
+    }
+
+    /// The broker is shutting down: what is not placed will not be.
+    pub(crate) fn refuse_parked(&self) -> Effects {
+        let Phase::Open(open) = &mut *self.phase.borrow_mut() else {
+            return Effects::default();
+        };
+        let parked = std::mem::take(&mut open.parked);
+        let settled = !parked.is_empty();
+        self.owed.borrow_mut().push_back(Owed {
+            waiting: VecDeque::new(),
+            mark: open.mark,
+            parked,
+            error: ShardError::ShuttingDown,
+        });
+        Effects {
+            settled,
+            ..Effects::default()
+        }
+    }
+}

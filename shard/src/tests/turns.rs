@@ -1,0 +1,128 @@
+//! Work of any size is done in turns with other tasks, and in the order asked.
+
+use super::timings::taken;
+use super::{Bench, Never, Rig, batch, run};
+use crate::event::step_aside;
+use felix_core::limits::REQUEST_ELEMENTS_MAX;
+use felix_core::shards::{Acks, Append, OffsetQuery, OffsetSpec};
+use felix_core::{Durability, Offset, Shards};
+use futures_util::FutureExt;
+use futures_util::future::{join, join_all};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+const MANY: u32 = 2000;
+
+/// Appends of one batch each to the shard, in one message.
+fn appends(bench: &Bench, shard: u32, count: u32) -> Vec<Append> {
+    let append = |_| Append {
+        shard: bench.shard(shard),
+        batch: batch(&["x"]),
+    };
+    (0..count).map(append).collect()
+}
+
+#[test]
+fn a_message_of_many_batches_is_placed_in_turns_and_no_later_one_overtakes_it() {
+    for durability in [Durability::Periodic, Durability::OnCommit] {
+        run(Rig::new(2, durability), |bench| async move {
+            if !bench.is_first() {
+                return;
+            }
+            for shard in 0..2 {
+                let router = &bench.router;
+                let mut long = Box::pin(router.append(appends(&bench, shard, MANY), Acks::All));
+                assert!((&mut long).now_or_never().is_none(), "it takes turns");
+                let mut short = Box::pin(router.append(appends(&bench, shard, 1), Acks::All));
+                assert!((&mut short).now_or_never().is_none(), "it waits its turn");
+                let (long, short) = join(long, short).await;
+                let (long, short) = join(long, short).await;
+                for (number, appended) in (0_u64..).zip(&long) {
+                    let base = appended.as_ref().unwrap().base_offset;
+                    assert_eq!(base, Offset::new(number));
+                }
+                let base = short[0].as_ref().unwrap().base_offset;
+                assert_eq!(base, Offset::new(u64::from(MANY)));
+            }
+        });
+    }
+}
+
+#[test]
+fn one_flush_of_many_appends_tells_their_callers_in_turns() {
+    run(Rig::new(1, Durability::OnCommit), |bench| async move {
+        let count = u64::from(MANY);
+        let told = || taken(&bench, "felix_shard_commit_us").count();
+        let committed = appends(&bench, 0, MANY).into_iter().map(|append| {
+            let admitted = bench.router.append(vec![append], Acks::All);
+            admitted.now_or_never().expect("there is room")
+        });
+        let committed: Vec<_> = committed.collect();
+        let most_at_once = Cell::new(0);
+        let ticks = async {
+            let mut before = 0;
+            while before < count {
+                let now = told();
+                most_at_once.set(most_at_once.get().max(now - before));
+                if now > 0 {
+                    // What one flush made durable is committed, told or not.
+                    assert_eq!(bench.metric("felix_storage_sync_appends_total"), 2000);
+                }
+                before = now;
+                step_aside().await;
+            }
+        };
+        let (results, ()) = join(join_all(committed), ticks).await;
+        for (number, result) in (0_u64..).zip(results) {
+            let base = result[0].as_ref().unwrap().base_offset;
+            assert_eq!(base, Offset::new(number));
+        }
+        assert!(most_at_once.get() < 1000, "{}", most_at_once.get());
+    });
+}
+
+#[test]
+fn a_request_for_as_many_parts_as_one_may_name_is_answered_in_turns() {
+    run(Rig::new(2, Durability::Periodic), |bench| async move {
+        if bench.is_first() {
+            for shard in 0..2 {
+                asks_for_many(&bench, shard).await;
+            }
+        }
+    });
+}
+
+async fn asks_for_many(bench: &Rc<Bench>, shard: u32) {
+    bench.append(shard, batch(&["x"])).await.unwrap();
+    let fetch = bench.fetch(
+        vec![bench.part(shard, 0); REQUEST_ELEMENTS_MAX],
+        1,
+        Duration::ZERO,
+    );
+    let mut fetched = Box::pin(bench.router.fetch(fetch, Never));
+    assert!((&mut fetched).now_or_never().is_none());
+    let fetched = fetched.await;
+    assert_eq!(fetched.len(), REQUEST_ELEMENTS_MAX);
+    assert!(
+        fetched
+            .iter()
+            .all(|part| part.as_ref().unwrap().bytes() > 0)
+    );
+    let query = OffsetQuery {
+        shard: bench.shard(shard),
+        spec: OffsetSpec::Latest,
+        generation: None,
+    };
+    let queries = vec![query; REQUEST_ELEMENTS_MAX];
+    let mut found = Box::pin(bench.router.offsets(queries));
+    assert!((&mut found).now_or_never().is_none());
+    let end = Some((Offset::new(1), None));
+    let found = found.await;
+    assert_eq!(found.len(), REQUEST_ELEMENTS_MAX);
+    assert!(
+        found
+            .iter()
+            .all(|answer| answer.as_ref().unwrap().found == end)
+    );
+}
