@@ -14,15 +14,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task;
+use tokio::sync::watch;
+use tokio::task::{self, JoinHandle};
 
-/// Connections at once. More wait in the kernel's backlog.
+/// Connections at once. One more ends the oldest.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long a client may take to send its request.
@@ -45,20 +45,18 @@ pub(crate) struct Pages {
 
 /// Serves for ever; to be dropped at the end. Runs in a `LocalSet`.
 pub(crate) async fn serve(listener: TcpListener, pages: Rc<Pages>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut under_way = VecDeque::new();
     loop {
-        let place = Arc::clone(&room);
-        let place = place
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                let pages = Rc::clone(&pages);
-                task::spawn_local(async move {
-                    connection(stream, pages).await;
-                    drop(place);
-                });
+                under_way.retain(|connection: &JoinHandle<()>| !connection.is_finished());
+                if under_way.len() >= CONNECTIONS_MAX {
+                    // The oldest has had the most time. Were the newcomer to wait instead, whoever
+                    // holds the places would decide whether we look alive.
+                    let oldest = under_way.pop_front().expect("there is at least one");
+                    oldest.abort();
+                }
+                under_way.push_back(task::spawn_local(connection(stream, Rc::clone(&pages))));
             }
             Err(error) => {
                 tracing::debug!(%error, "an HTTP connection could not be accepted");

@@ -36,9 +36,27 @@ impl fmt::Display for FrameError {
                 write!(
                     f,
                     "the request has {bytes} bytes; at most {bytes_max} are allowed"
-                )
+                )?;
+                match other_protocol(*bytes) {
+                    Some(protocol) => write!(f, " (these bytes begin {protocol}, not Kafka)"),
+                    None => Ok(()),
+                }
             }
         }
+    }
+}
+
+/// What a length that is none says: clients of other protocols come by mistake, and whoever reads
+/// the log should not have to decode numbers.
+fn other_protocol(length: usize) -> Option<&'static str> {
+    match u32::try_from(length).ok()?.to_be_bytes() {
+        // A handshake record of TLS 1.0 to 1.3 (RFC 8446, section 5.1).
+        [0x16, 0x03, ..] => Some("a TLS handshake"),
+        prefix => [
+            *b"GET ", *b"PUT ", *b"POST", *b"HEAD", *b"OPTI", *b"DELE", *b"CONN",
+        ]
+        .contains(&prefix)
+        .then_some("an HTTP request"),
     }
 }
 
@@ -146,6 +164,24 @@ mod tests {
             all.extend_from_slice(frame);
         }
         all
+    }
+
+    #[test]
+    fn a_client_of_another_protocol_is_recognised_by_its_first_bytes() {
+        for (bytes, protocol) in [
+            (&b"GET / HTTP/1.1"[..], "an HTTP request"),
+            (&[0x16, 0x03, 0x01, 0x02, 0x00], "a TLS handshake"),
+        ] {
+            let mut inbox = Inbox::default();
+            inbox.buffer().extend_from_slice(bytes);
+            let error = inbox.next(1 << 20).unwrap_err().to_string();
+            assert!(error.contains(protocol), "{error}");
+        }
+        let large = FrameError::TooLarge {
+            bytes: 9 << 20,
+            bytes_max: 8 << 20,
+        };
+        assert!(!large.to_string().contains("not Kafka"));
     }
 
     proptest! {

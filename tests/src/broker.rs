@@ -15,6 +15,7 @@ pub(crate) const CORES: u16 = 2;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// When an append is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,6 +206,20 @@ impl Broker {
     pub fn log(&mut self) -> String {
         let printed = String::from_utf8_lossy(self.process.stdout()).into_owned();
         printed + &self.process.stderr()
+    }
+
+    /// What it has printed once `enough` is content with that, or after a while in any case. Lines
+    /// are written beside the cores, so an answer may overtake the line about it.
+    pub fn logged(&mut self, enough: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + LOG_TIMEOUT;
+        loop {
+            let log = self.log();
+            if enough(&log) || Instant::now() >= deadline {
+                return log;
+            }
+            // What another process prints can only be looked at.
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Whether it still runs.

@@ -132,7 +132,8 @@ fn a_damaged_shard_is_named_and_refused_and_the_others_serve() {
     broker.start_again();
     let (status, ready) = broker.ready();
     assert_eq!(status, 200, "{ready}");
-    let log = broker.log();
+    let failures = |log: &str| log.matches(" ERROR ").count();
+    let log = broker.logged(|log| failures(log) >= expected.len());
     let mut wire = Wire::connect(broker.port());
     for (shard, expected) in (0..).zip(expected) {
         let name = format!("{TOPIC}-{shard}");
@@ -192,11 +193,13 @@ fn serves_up_to_the_hole(broker: &mut Broker, topic: &'static str, partition: u3
     // What lies behind it is whole, and may be read by who asks for it.
     assert_eq!(fetch(20).0, 0);
     let named = format!("00000000000000000000.log is damaged at byte {hole}: ");
-    let log = broker.log();
-    let mut lines = log
-        .lines()
-        .filter(|line| line.contains(&format!("{topic}-{partition}")));
-    assert!(lines.any(|line| line.contains(&named)), "{log}");
+    let shard = format!("{topic}-{partition}");
+    let is_named = |log: &str| {
+        log.lines()
+            .any(|line| line.contains(&shard) && line.contains(&named))
+    };
+    let log = broker.logged(is_named);
+    assert!(is_named(&log), "{log}");
 }
 
 #[test]

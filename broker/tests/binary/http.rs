@@ -1,4 +1,5 @@
 use crate::harness::{Broker, request};
+use std::io::Write;
 use std::net::TcpStream;
 use tempfile::tempdir;
 
@@ -30,8 +31,14 @@ fn clients_that_say_nothing_do_not_keep_others_waiting() {
     let temp = tempdir().unwrap();
     let mut broker = Broker::start(temp.path(), &[]);
     let address = broker.http();
-    let silent: Vec<TcpStream> = (0..32)
-        .map(|_| TcpStream::connect(address).unwrap())
+    // Twenty times as many as are served at once: were each given its time, an answer would take
+    // longer than this test waits for one.
+    let silent: Vec<TcpStream> = (0..1280)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET /li").unwrap();
+            stream
+        })
         .collect();
     assert_eq!(broker.get("/live"), (200, "ok".to_owned()));
     drop(silent);

@@ -8,6 +8,7 @@
 pub mod allowed;
 pub mod ambient;
 pub mod arrows;
+pub mod functions;
 pub mod leftovers;
 pub mod length;
 pub mod links;

@@ -2,7 +2,8 @@
 
 use felix_tidy::source::Source;
 use felix_tidy::{
-    Fault, allowed, ambient, arrows, leftovers, length, links, privacy, seams, sharing, tree,
+    Fault, allowed, ambient, arrows, functions, leftovers, length, links, privacy, seams, sharing,
+    tree,
 };
 
 fn files() -> Vec<tree::File> {
@@ -61,6 +62,11 @@ fn only_the_broker_reads_clocks_and_environment() {
 #[test]
 fn nothing_unfinished_is_left_over() {
     assert_tidy(&leftovers::check(&sources()));
+}
+
+#[test]
+fn functions_fit_on_a_screen() {
+    assert_tidy(&functions::check(&sources(), allowed::LONG_FUNCTIONS));
 }
 
 #[test]
