@@ -143,10 +143,7 @@ fn a_damaged_shard_is_named_and_refused_and_the_others_serve() {
             .find(|line| line.contains(" ERROR ") && line.contains(&name))
             .unwrap_or_else(|| panic!("nothing about {name}"));
         assert!(failure.contains(&expected), "{failure}");
-        assert_eq!(wire.produce(TOPIC, shard, b"lost?").0, KAFKA_STORAGE_ERROR);
-        let fetched = wire.fetch(TOPIC, shard, 0, 100);
-        let part = &fetched.responses[0].partitions[0];
-        assert_eq!(part.error_code, KAFKA_STORAGE_ERROR);
+        assert_refused(&mut wire, TOPIC, shard);
     }
     assert_eq!(broker.metrics().sum("felix_shard_failed"), Some(5.0));
     serves_up_to_the_hole(&mut broker, TOPIC, 5, begins[7]);
@@ -175,6 +172,13 @@ fn a_damaged_shard_is_named_and_refused_and_the_others_serve() {
     for shard in 0..5 {
         assert_eq!(read(&broker, TOPIC, shard), values(shard, RECORDS));
     }
+}
+
+fn assert_refused(wire: &mut Wire, topic: &'static str, shard: i32) {
+    assert_eq!(wire.produce(topic, shard, b"lost?").0, KAFKA_STORAGE_ERROR);
+    let fetched = wire.fetch(topic, shard, 0, 100);
+    let part = &fetched.responses[0].partitions[0];
+    assert_eq!(part.error_code, KAFKA_STORAGE_ERROR);
 }
 
 /// A hole that only a reader meets: all that lies before it is served, and it is not stepped over.
