@@ -12,6 +12,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// One answer may take one of so many parts of what is left for answers, so that many that are begun
+/// at once share it. Where less is left than such a part of the whole, answers are short.
+pub const PARTS_OF_ANSWERS: usize = 16;
+
 /// The pools of one CPU core. Lives on that core; clones are the same pools.
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -38,7 +42,7 @@ impl Memory {
     pub fn short(&self) -> Short {
         Short {
             requests: self.inbound.has_waiting(),
-            answers: self.outbound.free() == 0,
+            answers: self.outbound.is_nearly_used_up(),
         }
     }
 }
@@ -48,7 +52,8 @@ impl Memory {
 pub struct Short {
     /// A request waits for memory.
     pub requests: bool,
-    /// Answers hold all that there is for them, or more.
+    /// Answers hold next to all that there is for them, or more. Those who wait until some are sent
+    /// come to rest wherever the last of them looked, which is seldom at the very last byte.
     pub answers: bool,
 }
 
@@ -130,6 +135,12 @@ impl Pool {
     #[must_use]
     pub fn unpromised(&self) -> usize {
         self.free().saturating_sub(self.promised.get())
+    }
+
+    /// Whether less is left than one part of [`PARTS_OF_ANSWERS`].
+    #[must_use]
+    pub fn is_nearly_used_up(&self) -> bool {
+        self.free() < self.bytes_max / PARTS_OF_ANSWERS
     }
 
     /// Whether somebody is in line.
@@ -386,9 +397,32 @@ mod tests {
         first.end();
         drop((first, second));
         assert_eq!(pool.unpromised(), all);
+    }
+
+    #[test]
+    fn answers_are_short_before_the_last_byte_is_held_and_requests_once_one_waits() {
+        let memory = Memory::new(0);
+        let pool = &memory.outbound;
         let holder = Share::new(pool);
-        holder.overdraw(all);
-        assert!(memory.short().answers && !memory.short().requests);
+        holder.overdraw(pool.free() - pool.free() / PARTS_OF_ANSWERS);
+        assert_eq!(memory.short(), Short::default());
+        holder.overdraw(1);
+        let answers = Short {
+            answers: true,
+            ..Short::default()
+        };
+        assert_eq!(memory.short(), answers);
+        holder.release(1);
+        let requests = Share::new(&memory.inbound);
+        requests.overdraw(memory.inbound.free());
+        assert_eq!(memory.short(), Short::default());
+        assert!(
+            !reserve(&Share::new(&memory.inbound), 1),
+            "it waits, and leaves"
+        );
+        let waiting = Share::new(&memory.inbound);
+        assert!(!reserve(&waiting, 1));
+        assert!(memory.short().requests && !memory.short().answers);
     }
 
     proptest! {

@@ -6,13 +6,10 @@ use felix_core::limits::{
     FETCH_BYTES_MAX, FETCHES_IN_FLIGHT_PER_CONNECTION_MAX, OUTBOUND_BYTES_PER_CONNECTION_MAX,
     PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX, REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
 };
+use felix_core::memory::PARTS_OF_ANSWERS;
 
 /// Bytes of records that a Fetch may bring even where those before it leave less.
 const FETCH_SHARE_BYTES_MIN: usize = 1 << 20;
-
-/// Of the memory for answers that is free and not promised to others, the part that one Fetch may
-/// bring: so that many that are begun at once share it.
-const FETCH_SHARE_OF_FREE: usize = 16;
 
 /// Bytes of records that a Fetch may bring where no memory for answers is left. It must bring
 /// something, since those who hold the memory may be readers that never take their answers.
@@ -60,7 +57,7 @@ impl Room<'_> {
     pub(crate) fn fetch_bytes_max(&self) -> usize {
         let load = self.load;
         let held = load.fetch_bytes + load.answer_bytes + self.outbox_bytes;
-        let of_core = self.memory.outbound.unpromised() / FETCH_SHARE_OF_FREE;
+        let of_core = self.memory.outbound.unpromised() / PARTS_OF_ANSWERS;
         OUTBOUND_BYTES_PER_CONNECTION_MAX
             .saturating_sub(held)
             .clamp(FETCH_SHARE_BYTES_MIN, FETCH_BYTES_MAX)
