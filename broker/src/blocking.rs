@@ -4,7 +4,7 @@
 //! [`HEAVY_JOBS_PER_CORE_MAX`] there; further jobs wait in line on their core. The queue has room
 //! for that many of each core, so giving never waits for the threads, and no core takes another's
 //! room. What is done is told to the core's mailbox. Files are not this pool's business: each core
-//! has a thread of its own for them (`felix-block-<n>`), which no heavy work can hold up.
+//! has threads of its own for them (`felix-block-<n>`), which no heavy work can hold up.
 
 use crate::mailbox::{Inside, Outside, mailbox};
 use crossbeam_channel::{Receiver, Sender};

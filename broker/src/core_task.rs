@@ -24,6 +24,7 @@ use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
 use futures_util::future::{Either, select};
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use std::cell::Cell;
+use std::ffi::CString;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -39,6 +40,10 @@ const IO_MEMORY_BYTES: usize = 64 << 10;
 /// How soon a task that runs on is asked to make way. The default of 100 ms would be the tail
 /// latency of everything beside it.
 const PREEMPT_TIMER: Duration = Duration::from_micros(200);
+
+/// Threads of a core for file work that is not on the ring. A shard has two such pieces of work
+/// under way at most, so a device that is stuck under one leaves the others threads.
+const BLOCKING_THREADS: usize = 4;
 
 /// What the rest of the process says to a core.
 #[derive(Debug)]
@@ -128,30 +133,23 @@ pub(crate) fn start(plan: Plan) -> std::io::Result<JoinHandle<()>> {
 }
 
 fn run(plan: Plan) -> Result<(), String> {
-    // Not `spawn`: it would name the thread with a number of its own. The blocking thread stays
-    // where this thread was before it is pinned: on the processors left to side threads.
+    // Not `spawn`: it would name the thread with a number of its own. The blocking threads stay
+    // where this thread was before it is pinned: on the processors left to side threads. They
+    // inherit the name it has meanwhile.
+    name_this_thread("block", plan.core)?;
     let executor = LocalExecutorBuilder::new(Placement::Fixed(plan.cpu))
-        .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
+        .blocking_thread_pool_placement(PoolPlacement::Unbound(BLOCKING_THREADS))
         .io_memory(IO_MEMORY_BYTES)
         .preempt_timer(PREEMPT_TIMER)
         .make()
         .map_err(|error| format!("no executor on processor {}: {error}", plan.cpu))?;
-    executor.run(async move {
-        name_blocking_thread(plan.core).await;
-        Box::pin(live(plan)).await
-    })
+    name_this_thread("core", plan.core)?;
+    executor.run(Box::pin(live(plan)))
 }
 
-/// The executor's blocking thread has the name of the core that made it and is not pinned like
-/// it: it gets a name of its own.
-async fn name_blocking_thread(core: CpuId) {
-    let named = glommio::executor()
-        .spawn_blocking(move || {
-            let name = std::ffi::CString::new(format!("felix-block-{core}"));
-            name.map(|name| rustix::thread::set_name(&name))
-        })
-        .await;
-    tracing::trace!(?named, "blocking thread named");
+fn name_this_thread(kind: &str, core: CpuId) -> Result<(), String> {
+    let name = CString::new(format!("felix-{kind}-{core}")).expect("no zero byte");
+    rustix::thread::set_name(&name).map_err(|error| format!("a thread cannot be named: {error}"))
 }
 
 async fn live(plan: Plan) -> Result<(), String> {

@@ -83,6 +83,10 @@ pub const SHARD_FLUSHES_IN_FLIGHT_MAX: usize = 32;
 /// that readers of old data leave the device to writers.
 pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;
 
+/// Those of them that one shard may have, so that a device that is stuck under one shard leaves
+/// the readers of others theirs.
+pub const COLD_READS_IN_FLIGHT_PER_SHARD_MAX: usize = COLD_READS_IN_FLIGHT_MAX / 4;
+
 /// Shards that one core opens at once: recovery reads whole segments, and the shards that are
 /// open are served meanwhile.
 pub const SHARDS_OPENING_MAX: usize = 4;

@@ -148,6 +148,12 @@ impl Credits {
         }
     }
 
+    /// [`acquire`](Self::acquire), and given back by itself.
+    pub(crate) async fn permit(&self) -> Permit<'_> {
+        self.acquire().await;
+        Permit(self)
+    }
+
     /// Gives one back: to the first in line, if somebody waits.
     pub(crate) fn release(&self) {
         let first = self.waiting.borrow_mut().pop_front();
@@ -168,6 +174,16 @@ impl Credits {
         while !self.waiting.borrow().is_empty() {
             self.release();
         }
+    }
+}
+
+/// A credit that is given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Permit<'credits>(&'credits Credits);
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 

@@ -71,17 +71,18 @@ impl Owner {
         let Some(wanted) = wanted(query.spec) else {
             return Some(self.mark(query));
         };
-        self.cold_reads().acquire().await;
-        let found = if requester.is_wanted() {
-            Some(self.search(query, wanted).await)
-        } else {
-            None
+        let shard = match self.shard(query.shard) {
+            Ok(shard) => shard,
+            Err(error) => return Some(Err(error)),
         };
-        self.cold_reads().release();
-        found
+        let _permits = self.cold_read(&shard).await;
+        if !requester.is_wanted() {
+            return None;
+        }
+        Some(self.search(query, wanted).await)
     }
 
-    /// Holds a permit for cold reads.
+    /// With a permit for cold reads.
     async fn search(&self, query: OffsetQuery, wanted: Wanted) -> Result<OffsetAnswer, ShardError> {
         let shard = self.shard(query.shard)?;
         let marks = shard.marks(query.generation)?;

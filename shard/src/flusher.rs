@@ -1,18 +1,22 @@
 //! Flushes of one core, in rounds: all dirty shards at once, so that many share the device as one
-//! does. Nothing ticks while nothing is dirty.
+//! does, and none waits for long for another. Nothing ticks while nothing is dirty.
 
 use crate::event::{Event, step_aside};
 use crate::owner::Owner;
-use crate::shard::Shard;
+use crate::shard::{Flushing, Shard};
 use felix_core::Durability;
 use felix_core::limits::SHARD_FLUSHES_IN_FLIGHT_MAX;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
+
+/// How long others wait for a flush. One that takes longer goes on by itself, and its shard rides
+/// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The dirty shards of a core.
 #[derive(Debug, Default)]
@@ -22,6 +26,8 @@ pub(crate) struct Flusher {
     rolled: Dirty,
     /// Shards with full segments that are durable and lack their index files.
     unindexed: RefCell<VecDeque<Rc<Shard>>>,
+    /// Flushes that nobody waits for any more, and that have not ended.
+    late: Cell<usize>,
     stopping: Cell<bool>,
     stop: Event,
 }
@@ -52,18 +58,34 @@ impl Dirty {
     }
 
     fn take_one(&self) -> Option<Rc<Shard>> {
-        let shard = self.shards.borrow_mut().pop()?;
-        shard.dirty.set(false);
-        Some(shard)
+        loop {
+            let shard = self.shards.borrow_mut().pop()?;
+            shard.dirty.set(false);
+            if is_free(&shard) {
+                return Some(shard);
+            }
+        }
     }
 
     /// What is written from here on belongs to the next round.
     fn take(&self) -> Vec<Rc<Shard>> {
-        let shards = std::mem::take(&mut *self.shards.borrow_mut());
-        for shard in &shards {
+        let mut shards = std::mem::take(&mut *self.shards.borrow_mut());
+        shards.retain(|shard| {
             shard.dirty.set(false);
-        }
+            is_free(shard)
+        });
         shards
+    }
+}
+
+/// Whether the shard may be flushed. If not, it is added again when its late flush has ended.
+fn is_free(shard: &Shard) -> bool {
+    match shard.flushing.get() {
+        Flushing::No => true,
+        Flushing::Now | Flushing::AndAgain => {
+            shard.flushing.set(Flushing::AndAgain);
+            false
+        }
     }
 }
 
@@ -78,12 +100,25 @@ impl Flusher {
     }
 
     fn add_unindexed(&self, shard: &Rc<Shard>) {
+        if !shard.is_unindexed() || shard.indexing.get() {
+            return;
+        }
         let mut shards = self.unindexed.borrow_mut();
         if !shards.iter().any(|listed| Rc::ptr_eq(listed, shard)) {
             shards.push_back(Rc::clone(shard));
             drop(shards);
             self.rolled.added.notify();
         }
+    }
+
+    /// Flushes that are late and have not ended.
+    pub(crate) fn late(&self) -> usize {
+        self.late.get()
+    }
+
+    /// Nothing awaits its commit, and nothing more will.
+    fn is_through(&self) -> bool {
+        self.stopping.get() && self.on_commit.is_empty() && self.late.get() == 0
     }
 
     fn has_rolled(&self) -> bool {
@@ -109,9 +144,9 @@ pub(crate) async fn on_commit_rounds(owner: Rc<Owner>) {
         flusher
             .on_commit
             .added
-            .until(|| !flusher.on_commit.is_empty() || flusher.stopping.get())
+            .until(|| !flusher.on_commit.is_empty() || flusher.is_through())
             .await;
-        if flusher.on_commit.is_empty() {
+        if flusher.is_through() {
             return;
         }
         round(&owner, flusher.on_commit.take()).await;
@@ -162,7 +197,8 @@ pub(crate) async fn after_rolls(owner: Rc<Owner>) {
         }
         let unindexed = flusher.unindexed.borrow_mut().pop_front();
         if let Some(shard) = unindexed {
-            index(&owner, &shard).await;
+            let work = Box::pin(index(Rc::clone(&owner), Rc::clone(&shard)));
+            wait_a_while(&owner, &shard, work).await;
         }
     }
 }
@@ -176,7 +212,34 @@ async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>) {
         .await;
 }
 
+/// Flushes the shard, or sets its flush aside.
 async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
+    shard.flushing.set(Flushing::Now);
+    let work = Box::pin(flush_whole(Rc::clone(owner), Rc::clone(&shard)));
+    wait_a_while(owner, &shard, work).await;
+}
+
+/// Returns when the work has ended, or has taken so long that others shall not wait for it. It then
+/// goes on as a task of its own.
+async fn wait_a_while(owner: &Rc<Owner>, shard: &Shard, work: LocalBoxFuture<'static, ()>) {
+    let pause = pin!(glommio::timer::sleep(PATIENCE));
+    let Either::Right(((), work)) = select(work, pause).await else {
+        return;
+    };
+    let flusher = owner.flusher();
+    flusher.late.set(flusher.late.get() + 1);
+    owner.flush_is_late(shard);
+    let owner = Rc::clone(owner);
+    let tasks = Rc::clone(owner.tasks());
+    tasks.spawn("late flushes", async move {
+        work.await;
+        let flusher = owner.flusher();
+        flusher.late.set(flusher.late.get() - 1);
+        flusher.on_commit.added.notify();
+    });
+}
+
+async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     // None: the log flushed by itself meanwhile, as when it sealed a segment.
     let result = match shard.flush() {
         Some(flush) => {
@@ -196,20 +259,25 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
     }
     let (committed, effects) = shard.flushed(result);
     owner.metrics().sync_appends.add(committed);
+    let before = shard.flushing.replace(Flushing::No);
     owner.apply(&shard, effects);
-    if shard.is_unindexed() {
-        owner.flusher().add_unindexed(&shard);
+    if before == Flushing::AndAgain {
+        owner.flusher().add(&shard);
     }
+    owner.flusher().add_unindexed(&shard);
 }
 
-async fn index(owner: &Rc<Owner>, shard: &Rc<Shard>) {
-    let Some(indexing) = shard.indexing() else {
+async fn index(owner: Rc<Owner>, shard: Rc<Shard>) {
+    let Some(indexing) = shard.begin_indexing() else {
         return;
     };
+    shard.indexing.set(true);
     let result = indexing.run().await;
+    shard.indexing.set(false);
     if result.is_err() {
         owner.metrics().sync_failures.increment();
     }
     let effects = shard.indexed(result);
-    owner.apply(shard, effects);
+    owner.apply(&shard, effects);
+    owner.flusher().add_unindexed(&shard);
 }

@@ -17,6 +17,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) syncs: Counter,
     pub(crate) sync_appends: Counter,
     pub(crate) sync_failures: Counter,
+    pub(crate) late_syncs: Counter,
     /// Microseconds from the first unflushed write to the end of the last periodic round.
     pub(crate) sync_interval_us: Gauge,
     pub(crate) tail_reads: Counter,
@@ -31,6 +32,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) long_writes: Counter,
     /// For the lines that say that a log cannot be read.
     pub(crate) read_lines: LogLimit,
+    /// For those that say that a flush takes long.
+    pub(crate) late_lines: LogLimit,
     pub(crate) fetch_us: Histogram,
     pub(crate) commit_us: Histogram,
     pub(crate) sync_us: Histogram,
@@ -89,6 +92,11 @@ impl Metrics for CoreMetrics {
                 "felix_storage_sync_failures_total",
                 "Flushes that failed.",
                 &self.sync_failures,
+            ),
+            (
+                "felix_storage_late_syncs_total",
+                "Flushes that took so long that other shards went on without them.",
+                &self.late_syncs,
             ),
             (
                 "felix_storage_read_bytes_total",
@@ -162,14 +170,16 @@ impl Metrics for CoreMetrics {
                 self.sync_interval_us.value(),
             )
         });
-        take(Sample {
-            label: Some(("kind", "log_read".to_owned())),
-            ..counter_sample(
-                "felix_log_left_out_total",
-                "Lines left out of the log since there were too many of their kind.",
-                self.read_lines.left_out(),
-            )
-        });
+        for (kind, lines) in [("log_read", &self.read_lines), ("late_flush", &self.late_lines)] {
+            take(Sample {
+                label: Some(("kind", kind.to_owned())),
+                ..counter_sample(
+                    "felix_log_left_out_total",
+                    "Lines left out of the log since there were too many of their kind.",
+                    lines.left_out(),
+                )
+            });
+        }
     }
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
@@ -215,6 +225,7 @@ pub(crate) struct Gauges {
     pub(crate) watches: usize,
     pub(crate) waiting: usize,
     pub(crate) tail_bytes: usize,
+    pub(crate) late_syncs: usize,
     pub(crate) unsynced_bytes: u64,
 }
 
@@ -246,6 +257,11 @@ impl Gauges {
                 "felix_shard_tail_bytes",
                 "Bytes of recent batches in memory.",
                 self.tail_bytes,
+            ),
+            (
+                "felix_storage_late_syncs",
+                "Flushes under way that other shards do not wait for any more.",
+                self.late_syncs,
             ),
             (
                 "felix_storage_unsynced_bytes",

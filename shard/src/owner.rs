@@ -3,7 +3,7 @@
 
 use crate::call::Caller;
 use crate::cpu_core::CoreConfig;
-use crate::event::{Credits, Event, Tasks, step_aside};
+use crate::event::{Credits, Event, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
 use crate::log::{Log, LogError, OpenReason, Opening};
 use crate::message::{Body, Parts, ReadRequest, Request};
@@ -109,8 +109,18 @@ impl Owner {
         &self.metrics
     }
 
+    #[cfg(test)]
     pub(crate) fn cold_reads(&self) -> &Credits {
         &self.cold_reads
+    }
+
+    /// Waits for a permit to read what is not in memory: the shard's, then the core's.
+    pub(crate) async fn cold_read<'permit>(
+        &'permit self,
+        shard: &'permit Shard,
+    ) -> [Permit<'permit>; 2] {
+        let of_shard = shard.cold_reads.permit().await;
+        [of_shard, self.cold_reads.permit().await]
     }
 
     pub(crate) fn tasks(&self) -> &Rc<Tasks> {
@@ -243,16 +253,13 @@ impl Owner {
                     Next::Done => break,
                     Next::Pause => step_aside().await,
                     Next::Cold(cold) => {
-                        owner.cold_reads.acquire().await;
+                        let shard = cold.shard();
+                        let _permits = owner.cold_read(&shard).await;
                         // It may have waited in line for long.
-                        let wanted = requester.is_wanted();
-                        if wanted {
-                            reading.finish(&owner, cold).await;
-                        }
-                        owner.cold_reads.release();
-                        if !wanted {
+                        if !requester.is_wanted() {
                             return owner.abandon(requester);
                         }
+                        reading.finish(&owner, cold).await;
                     }
                 }
                 next = reading.advance(&owner);
@@ -278,6 +285,17 @@ impl Owner {
             tracing::error!(shard, %reason, left_out, "a log cannot be read");
         }
         ShardError::Storage(reason.to_string())
+    }
+
+    /// Others do not wait for a shard's flush any more. A device that is slow may say so often, so few
+    /// such lines are written.
+    pub(crate) fn flush_is_late(&self, shard: &Shard) {
+        self.metrics.late_syncs.increment();
+        if let Some(left_out) = self.metrics.late_lines.admit(self.clock.monotonic()) {
+            let shard = &*shard.spec().name;
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::warn!(shard, left_out, "a flush takes long; other shards go on without it");
+        }
     }
 
     /// Opens those of `specs` that this core owns, a few at a time; the others are expected to be
@@ -403,6 +421,7 @@ impl Metrics for Owner {
             watches: self.watches.borrow().len(),
             waiting: self.sleepers.len(),
             tail_bytes: self.tail().bytes(),
+            late_syncs: self.flusher.late(),
             unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
         }
         .collect(take);

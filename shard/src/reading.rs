@@ -51,6 +51,13 @@ pub(crate) struct Cold {
     read: Read,
 }
 
+impl Cold {
+    /// Whose log it is in.
+    pub(crate) fn shard(&self) -> Rc<Shard> {
+        Rc::clone(&self.shard)
+    }
+}
+
 impl Reading {
     pub(crate) fn new(request: ReadRequest) -> Self {
         let done = Vec::with_capacity(request.parts.len());

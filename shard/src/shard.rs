@@ -8,12 +8,13 @@ mod indexing;
 mod parting;
 
 use crate::call::{Uncommitted, Unplaced};
+use crate::event::Credits;
 use crate::log::{Flush, Flushed, Log, LogError, Read, Search, Wanted};
 use crate::metrics::CoreMetrics;
 use crate::settling::Owed;
 use crate::spec::ShardSpec;
 use crate::tail::Tail;
-use felix_core::limits::SHARD_UNCOMMITTED_BYTES_MAX;
+use felix_core::limits::{COLD_READS_IN_FLIGHT_PER_SHARD_MAX, SHARD_UNCOMMITTED_BYTES_MAX};
 use felix_core::shards::{Appended, ShardState};
 use felix_core::stalls::Work;
 use felix_core::{
@@ -37,10 +38,26 @@ pub(crate) struct Shard {
     owed: RefCell<VecDeque<Owed>>,
     /// In a flusher's list. Kept here, so that being in it twice is impossible.
     pub(crate) dirty: Cell<bool>,
+    /// What a flusher does with it. One flush of a log at a time.
+    pub(crate) flushing: Cell<Flushing>,
+    /// Its index files are being written. One writing of a log's at a time.
+    pub(crate) indexing: Cell<bool>,
+    /// Its share of the core's cold reads: readers of a device that is stuck leave others some.
+    pub(crate) cold_reads: Credits,
     /// A task is placing parked appends.
     pub(crate) unparking: Cell<bool>,
     /// A task is telling those whose appends are settled.
     pub(crate) settling: Cell<bool>,
+}
+
+/// Whether a flush of a shard is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Flushing {
+    #[default]
+    No,
+    Now,
+    /// And something was written that it does not cover.
+    AndAgain,
 }
 
 #[derive(Debug)]
@@ -150,6 +167,9 @@ impl Shard {
             phase: RefCell::new(Phase::Opening),
             owed: RefCell::default(),
             dirty: Cell::new(false),
+            flushing: Cell::default(),
+            indexing: Cell::new(false),
+            cold_reads: Credits::new(COLD_READS_IN_FLIGHT_PER_SHARD_MAX),
             unparking: Cell::new(false),
             settling: Cell::new(false),
         }

@@ -14,7 +14,7 @@ impl Shard {
     }
 
     /// Index files and a checkpoint to be written; see [`crate::log::Log::indexing`].
-    pub(crate) fn indexing(&self) -> Option<Indexing> {
+    pub(crate) fn begin_indexing(&self) -> Option<Indexing> {
         self.phase.borrow().open().ok()?.log.indexing()
     }
 
