@@ -1,6 +1,6 @@
 //! The streams an operator lists in a TOML file, until a control plane keeps them.
 
-use felix_core::{Durability, Timestamps};
+use felix_core::{Durability, Generation, Stream, StreamId, Timestamps};
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
@@ -23,6 +23,21 @@ pub(crate) struct Described {
 }
 
 impl Described {
+    /// The stream, with its identity.
+    #[must_use]
+    pub(crate) fn stream(&self, id: StreamId, generation_floor: Generation) -> Stream {
+        Stream {
+            id,
+            tenant: self.tenant.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            shards: self.shards,
+            durability: self.durability,
+            timestamps: self.timestamps,
+            generation_floor,
+        }
+    }
+
     /// The stream that `--dev` brings: `default.clicks` of tenant `dev`, with three shards.
     #[must_use]
     pub(crate) fn dev(durability: Durability) -> Self {

@@ -285,16 +285,7 @@ impl Known {
 
     /// The stream of that name.
     fn stream(&self, described: &Described) -> Stream {
-        Stream {
-            id: StreamId(self.id.0),
-            tenant: described.tenant.clone(),
-            namespace: described.namespace.clone(),
-            name: described.name.clone(),
-            shards: described.shards,
-            durability: described.durability,
-            timestamps: described.timestamps,
-            generation_floor: Generation::new(self.floor),
-        }
+        described.stream(StreamId(self.id.0), Generation::new(self.floor))
     }
 
     fn is_for(&self, described: &Described) -> bool {

@@ -34,15 +34,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
 /// Streams with made-up identities, for the catalog to judge their names and counts.
 fn streams(listed: &[Described]) -> Vec<Stream> {
     let numbered = (1..).zip(listed);
-    let streams = numbered.map(|(number, described)| Stream {
-        id: StreamId(number),
-        tenant: described.tenant.clone(),
-        namespace: described.namespace.clone(),
-        name: described.name.clone(),
-        shards: described.shards,
-        durability: described.durability,
-        timestamps: described.timestamps,
-        generation_floor: Generation::new(0),
-    });
+    let streams =
+        numbered.map(|(number, described)| described.stream(StreamId(number), Generation::new(0)));
     streams.collect()
 }

@@ -170,7 +170,10 @@ impl Metrics for CoreMetrics {
                 self.sync_interval_us.value(),
             )
         });
-        for (kind, lines) in [("log_read", &self.read_lines), ("late_flush", &self.late_lines)] {
+        for (kind, lines) in [
+            ("log_read", &self.read_lines),
+            ("late_flush", &self.late_lines),
+        ] {
             take(Sample {
                 label: Some(("kind", kind.to_owned())),
                 ..counter_sample(

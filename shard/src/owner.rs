@@ -294,7 +294,11 @@ impl Owner {
         if let Some(left_out) = self.metrics.late_lines.admit(self.clock.monotonic()) {
             let shard = &*shard.spec().name;
             let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(shard, left_out, "a flush takes long; other shards go on without it");
+            tracing::warn!(
+                shard,
+                left_out,
+                "a flush takes long; other shards go on without it"
+            );
         }
     }
 

@@ -1,6 +1,6 @@
 //! Fetch (1): reading record batches.
 
-use super::{ApiKey, CurrentLeader, Cursor, DecodeError, ErrorCode, Fault, Writer};
+use super::{ApiKey, CurrentLeader, Cursor, DecodeError, ErrorCode, Fault, Writer, shared};
 use bytes::Bytes;
 
 const API: ApiKey = ApiKey::Fetch;
@@ -38,13 +38,7 @@ pub struct Request<'a> {
 }
 
 /// A topic asked about.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RequestTopic<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The partitions asked about.
-    pub partitions: Vec<RequestPartition>,
-}
+pub type RequestTopic<'a> = shared::Topic<'a, RequestPartition>;
 
 /// A partition asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,13 +58,7 @@ pub struct RequestPartition {
 }
 
 /// Partitions that a session is to ask no more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ForgottenTopic<'a> {
-    /// The topic's name.
-    pub name: &'a str,
-    /// The partitions.
-    pub partitions: Vec<i32>,
-}
+pub type ForgottenTopic<'a> = shared::Topic<'a, i32>;
 
 impl<'a> Request<'a> {
     /// Reads the body.
@@ -92,9 +80,11 @@ impl<'a> Request<'a> {
         } else {
             (0, -1)
         };
-        let topics = cursor.array(|cursor| RequestTopic::decode(version, cursor))?;
+        let topics = cursor.array(|cursor| {
+            RequestTopic::decode(cursor, |cursor| RequestPartition::decode(version, cursor))
+        })?;
         let forgotten_topics = if version >= 7 {
-            cursor.array(ForgottenTopic::decode)?
+            cursor.array(|cursor| ForgottenTopic::decode(cursor, Cursor::i32))?
         } else {
             Vec::new()
         };
@@ -113,15 +103,6 @@ impl<'a> Request<'a> {
             forgotten_topics,
             rack_id,
         })
-    }
-}
-
-impl<'a> RequestTopic<'a> {
-    fn decode(version: i16, cursor: &mut Cursor<'a>) -> Result<Self, DecodeError> {
-        let name = cursor.string()?;
-        let partitions = cursor.array(|cursor| RequestPartition::decode(version, cursor))?;
-        cursor.tagged_fields()?;
-        Ok(Self { name, partitions })
     }
 }
 
@@ -145,15 +126,6 @@ impl RequestPartition {
     }
 }
 
-impl<'a> ForgottenTopic<'a> {
-    fn decode(cursor: &mut Cursor<'a>) -> Result<Self, DecodeError> {
-        let name = cursor.string()?;
-        let partitions = cursor.array(Cursor::i32)?;
-        cursor.tagged_fields()?;
-        Ok(Self { name, partitions })
-    }
-}
-
 /// A Fetch answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Response<'a> {
@@ -166,13 +138,7 @@ pub struct Response<'a> {
 }
 
 /// A topic's answers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Topic<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The answers, in the order asked.
-    pub partitions: Vec<Partition>,
-}
+pub type Topic<'a> = shared::Topic<'a, Partition>;
 
 /// A partition's answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -202,16 +168,10 @@ impl Response<'_> {
             writer.error_code(self.error_code);
             writer.i32(SESSION_ID);
         }
-        writer.array(&self.topics, |writer, topic| topic.encode(version, writer));
-        writer.tagged_fields();
-    }
-}
-
-impl Topic<'_> {
-    fn encode(&self, version: i16, writer: &mut Writer) {
-        writer.string(self.name);
-        writer.array(&self.partitions, |writer, partition| {
-            partition.encode(version, writer)
+        writer.array(&self.topics, |writer, topic| {
+            topic.encode(writer, |writer, partition| {
+                partition.encode(version, writer)
+            });
         });
         writer.tagged_fields();
     }

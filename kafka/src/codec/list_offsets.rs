@@ -1,6 +1,6 @@
 //! ListOffsets (2): offsets by timestamp, and the ends of a log.
 
-use super::{ApiKey, Cursor, DecodeError, ErrorCode, Fault, Writer};
+use super::{ApiKey, Cursor, DecodeError, ErrorCode, Fault, Writer, shared};
 
 const API: ApiKey = ApiKey::ListOffsets;
 
@@ -25,13 +25,7 @@ pub struct Request<'a> {
 }
 
 /// A topic asked about.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RequestTopic<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The partitions asked about.
-    pub partitions: Vec<RequestPartition>,
-}
+pub type RequestTopic<'a> = shared::Topic<'a, RequestPartition>;
 
 /// A partition asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +50,9 @@ impl<'a> Request<'a> {
         cursor.begin_body(API.is_flexible(version));
         let replica_id = cursor.i32()?;
         let isolation_level = if version >= 2 { cursor.i8()? } else { 0 };
-        let topics = cursor.array(|cursor| RequestTopic::decode(version, cursor))?;
+        let topics = cursor.array(|cursor| {
+            RequestTopic::decode(cursor, |cursor| RequestPartition::decode(version, cursor))
+        })?;
         cursor.tagged_fields()?;
         cursor.finish()?;
         Ok(Self {
@@ -64,15 +60,6 @@ impl<'a> Request<'a> {
             isolation_level,
             topics,
         })
-    }
-}
-
-impl<'a> RequestTopic<'a> {
-    fn decode(version: i16, cursor: &mut Cursor<'a>) -> Result<Self, DecodeError> {
-        let name = cursor.string()?;
-        let partitions = cursor.array(|cursor| RequestPartition::decode(version, cursor))?;
-        cursor.tagged_fields()?;
-        Ok(Self { name, partitions })
     }
 }
 
@@ -100,13 +87,7 @@ pub struct Response<'a> {
 }
 
 /// A topic's answers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Topic<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The answers, in the order asked.
-    pub partitions: Vec<Partition>,
-}
+pub type Topic<'a> = shared::Topic<'a, Partition>;
 
 /// A partition's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,16 +111,10 @@ impl Response<'_> {
         if version >= 2 {
             writer.i32(self.throttle_time_ms);
         }
-        writer.array(&self.topics, |writer, topic| topic.encode(version, writer));
-        writer.tagged_fields();
-    }
-}
-
-impl Topic<'_> {
-    fn encode(&self, version: i16, writer: &mut Writer) {
-        writer.string(self.name);
-        writer.array(&self.partitions, |writer, partition| {
-            partition.encode(version, writer)
+        writer.array(&self.topics, |writer, topic| {
+            topic.encode(writer, |writer, partition| {
+                partition.encode(version, writer)
+            });
         });
         writer.tagged_fields();
     }

@@ -31,5 +31,5 @@ pub use api::{ApiKey, Support, Versions};
 pub use cursor::{Cursor, DecodeError, Fault};
 pub use error_code::ErrorCode;
 pub use header::RequestHeader;
-pub use shared::{CurrentLeader, NodeEndpoint};
+pub use shared::{CurrentLeader, NodeEndpoint, Topic};
 pub use writer::Writer;

@@ -1,6 +1,8 @@
 //! Produce (0): appending record batches.
 
-use super::{ApiKey, CurrentLeader, Cursor, DecodeError, ErrorCode, Fault, NodeEndpoint, Writer};
+use super::{
+    ApiKey, CurrentLeader, Cursor, DecodeError, ErrorCode, Fault, NodeEndpoint, Writer, shared,
+};
 use bytes::{Buf, BytesMut};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -141,13 +143,7 @@ pub struct Response<'a> {
 }
 
 /// A topic's answers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Topic<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The answers, in the order asked.
-    pub partitions: Vec<Partition<'a>>,
-}
+pub type Topic<'a> = shared::Topic<'a, Partition<'a>>;
 
 /// A partition's answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -183,7 +179,11 @@ impl Response<'_> {
     /// Writes the body.
     pub fn encode(&self, version: i16, writer: &mut Writer) {
         writer.begin_body(API.is_flexible(version));
-        writer.array(&self.topics, |writer, topic| topic.encode(version, writer));
+        writer.array(&self.topics, |writer, topic| {
+            topic.encode(writer, |writer, partition| {
+                partition.encode(version, writer)
+            });
+        });
         if version >= 1 {
             writer.i32(self.throttle_time_ms);
         }
@@ -195,16 +195,6 @@ impl Response<'_> {
         } else {
             writer.tagged_fields();
         }
-    }
-}
-
-impl Topic<'_> {
-    fn encode(&self, version: i16, writer: &mut Writer) {
-        writer.string(self.name);
-        writer.array(&self.partitions, |writer, partition| {
-            partition.encode(version, writer)
-        });
-        writer.tagged_fields();
     }
 }
 

@@ -1,8 +1,35 @@
-//! Structures that several answers have (KIP-951).
+//! Structures that several requests and answers have.
 
-use super::Writer;
+use super::{Cursor, DecodeError, Writer};
 
-/// Where the leader is, told along with an error that says it is elsewhere.
+/// A topic by its name, and something for each of its partitions that is asked about or answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topic<'a, P> {
+    /// The name.
+    pub name: &'a str,
+    /// One for each partition, in the order asked.
+    pub partitions: Vec<P>,
+}
+
+impl<'a, P> Topic<'a, P> {
+    pub(super) fn decode(
+        cursor: &mut Cursor<'a>,
+        partition: impl FnMut(&mut Cursor<'a>) -> Result<P, DecodeError>,
+    ) -> Result<Self, DecodeError> {
+        let name = cursor.string()?;
+        let partitions = cursor.array(partition)?;
+        cursor.tagged_fields()?;
+        Ok(Self { name, partitions })
+    }
+
+    pub(super) fn encode(&self, writer: &mut Writer, partition: impl FnMut(&mut Writer, &P)) {
+        writer.string(self.name);
+        writer.array(&self.partitions, partition);
+        writer.tagged_fields();
+    }
+}
+
+/// Where the leader is, told along with an error that says it is elsewhere (KIP-951).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CurrentLeader {
     /// Node id of the leader, -1 if unknown.

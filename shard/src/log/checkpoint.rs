@@ -71,15 +71,7 @@ impl Checkpoint {
     /// Puts it in the place of the one in `dir`. Everything it claims must be durable.
     pub(super) async fn save(&self, dir: &Dir) -> Result<(), LogError> {
         assert!(self.check());
-        dir.replace(NAME, self.encode())
-            .await
-            .map_err(|cause| LogError::Disk {
-                dir: dir.path().to_owned(),
-                file: NAME.to_owned(),
-                position: None,
-                doing: "replace",
-                cause,
-            })
+        table::replace(dir, NAME, self.encode()).await
     }
 }
 

@@ -111,15 +111,7 @@ impl Generations {
 
     /// Puts it in the place of the one in `dir`.
     pub(super) async fn save(&self, dir: &Dir) -> Result<(), LogError> {
-        dir.replace(NAME, self.encode())
-            .await
-            .map_err(|cause| LogError::Disk {
-                dir: dir.path().to_owned(),
-                file: NAME.to_owned(),
-                position: None,
-                doing: "replace",
-                cause,
-            })
+        table::replace(dir, NAME, self.encode()).await
     }
 }
 

@@ -46,6 +46,19 @@ pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u
     Ok(Some(bytes))
 }
 
+/// Puts one of the small files, framed, in the place of the one in `dir`.
+pub(super) async fn replace(dir: &Dir, name: &str, bytes: Vec<u8>) -> Result<(), LogError> {
+    dir.replace(name, bytes)
+        .await
+        .map_err(|cause| LogError::Disk {
+            dir: dir.path().to_owned(),
+            file: name.to_owned(),
+            position: None,
+            doing: "replace",
+            cause,
+        })
+}
+
 /// A small file's bytes around its payload.
 pub(super) fn frame(magic: [u8; 4], payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(FRAME_BYTES + payload.len());
