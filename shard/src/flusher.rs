@@ -40,7 +40,7 @@ struct Dirty {
 
 impl Dirty {
     fn add(&self, shard: &Rc<Shard>) {
-        if shard.dirty.replace(true) {
+        if shard.duties.dirty.replace(true) {
             return;
         }
         let first = {
@@ -60,7 +60,7 @@ impl Dirty {
     fn take_one(&self) -> Option<Rc<Shard>> {
         loop {
             let shard = self.shards.borrow_mut().pop()?;
-            shard.dirty.set(false);
+            shard.duties.dirty.set(false);
             if is_free(&shard) {
                 return Some(shard);
             }
@@ -71,7 +71,7 @@ impl Dirty {
     fn take(&self) -> Vec<Rc<Shard>> {
         let mut shards = std::mem::take(&mut *self.shards.borrow_mut());
         shards.retain(|shard| {
-            shard.dirty.set(false);
+            shard.duties.dirty.set(false);
             is_free(shard)
         });
         shards
@@ -80,10 +80,10 @@ impl Dirty {
 
 /// Whether the shard may be flushed. If not, it is added again when its late flush has ended.
 fn is_free(shard: &Shard) -> bool {
-    match shard.flushing.get() {
+    match shard.duties.flushing.get() {
         Flushing::No => true,
         Flushing::Now | Flushing::AndAgain => {
-            shard.flushing.set(Flushing::AndAgain);
+            shard.duties.flushing.set(Flushing::AndAgain);
             false
         }
     }
@@ -100,7 +100,7 @@ impl Flusher {
     }
 
     fn add_unindexed(&self, shard: &Rc<Shard>) {
-        if !shard.is_unindexed() || shard.indexing.get() {
+        if !shard.is_unindexed() || shard.duties.indexing.get() {
             return;
         }
         let mut shards = self.unindexed.borrow_mut();
@@ -214,7 +214,7 @@ async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>) {
 
 /// Flushes the shard, or sets its flush aside.
 async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
-    shard.flushing.set(Flushing::Now);
+    shard.duties.flushing.set(Flushing::Now);
     let work = Box::pin(flush_whole(Rc::clone(owner), Rc::clone(&shard)));
     wait_a_while(owner, &shard, work).await;
 }
@@ -259,7 +259,7 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     }
     let (committed, effects) = shard.flushed(result);
     owner.metrics().sync_appends.add(committed);
-    let before = shard.flushing.replace(Flushing::No);
+    let before = shard.duties.flushing.replace(Flushing::No);
     owner.apply(&shard, effects);
     if before == Flushing::AndAgain {
         owner.flusher().add(&shard);
@@ -271,9 +271,9 @@ async fn index(owner: Rc<Owner>, shard: Rc<Shard>) {
     let Some(indexing) = shard.begin_indexing() else {
         return;
     };
-    shard.indexing.set(true);
+    shard.duties.indexing.set(true);
     let result = indexing.run().await;
-    shard.indexing.set(false);
+    shard.duties.indexing.set(false);
     if result.is_err() {
         owner.metrics().sync_failures.increment();
     }

@@ -50,9 +50,12 @@ impl CoreMetrics {
     }
 }
 
-impl Metrics for CoreMetrics {
-    fn collect(&self, take: &mut dyn FnMut(Sample)) {
-        let counters = [
+/// A counter's name, what it counts, and the counter.
+type Counted<'metrics> = (&'static str, &'static str, &'metrics Counter);
+
+impl CoreMetrics {
+    fn storage_counters(&self) -> Vec<Counted<'_>> {
+        vec![
             (
                 "felix_storage_append_batches_total",
                 "Batches placed in logs.",
@@ -118,6 +121,11 @@ impl Metrics for CoreMetrics {
                 "Index files made anew when logs were opened.",
                 &self.recovery_rebuilt_indexes,
             ),
+        ]
+    }
+
+    fn shard_counters(&self) -> Vec<Counted<'_>> {
+        vec![
             (
                 "felix_shard_parked_appends_total",
                 "Appends that had to wait for room at their shard.",
@@ -158,8 +166,14 @@ impl Metrics for CoreMetrics {
                 "Shards that failed to open or were poisoned by a failed write or flush.",
                 &self.failed_shards,
             ),
-        ];
-        for (name, help, counter) in counters {
+        ]
+    }
+}
+
+impl Metrics for CoreMetrics {
+    fn collect(&self, take: &mut dyn FnMut(Sample)) {
+        let counters = self.storage_counters().into_iter();
+        for (name, help, counter) in counters.chain(self.shard_counters()) {
             take(counter_sample(name, help, counter.value()));
         }
         take(Sample {

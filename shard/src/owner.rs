@@ -211,7 +211,7 @@ impl Owner {
         if effects.settled {
             self.settle(shard);
         }
-        if effects.room && !shard.unparking.replace(true) {
+        if effects.room && !shard.duties.unparking.replace(true) {
             let placing = place_parked(Rc::clone(self), Rc::clone(shard));
             self.tasks.spawn("parked appends", placing);
         }

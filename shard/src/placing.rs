@@ -124,7 +124,7 @@ pub(crate) async fn place_parked(owner: Rc<Owner>, shard: Rc<Shard>) {
             owner.apply(&shard, effects);
             if bytes == 0 {
                 // No await lies between this look and the mark, so no room goes unnoticed.
-                shard.unparking.set(false);
+                shard.duties.unparking.set(false);
                 return;
             }
             cost += BATCH_COST + bytes;

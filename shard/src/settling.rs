@@ -68,17 +68,17 @@ impl Waiting {
 impl Owner {
     /// Tells those whose appends are settled: a slice now, the rest in turns with other tasks.
     pub(crate) fn settle(self: &Rc<Self>, shard: &Rc<Shard>) {
-        if shard.settling.get() || !self.settle_slice(shard) {
+        if shard.duties.settling.get() || !self.settle_slice(shard) {
             return;
         }
-        shard.settling.set(true);
+        shard.duties.settling.set(true);
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         self.tasks().spawn("settling appends", async move {
             loop {
                 step_aside().await;
                 if !owner.settle_slice(&shard) {
                     // No await lies between this look and the mark, so none goes unnoticed.
-                    shard.settling.set(false);
+                    shard.duties.settling.set(false);
                     return;
                 }
             }

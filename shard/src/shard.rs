@@ -4,8 +4,11 @@
 //! Nothing here awaits. What has to happen elsewhere in the core afterwards is returned as
 //! [`Effects`].
 
+mod duties;
 mod indexing;
 mod parting;
+
+pub(crate) use duties::{Duties, Flushing};
 
 use crate::call::{Uncommitted, Unplaced};
 use crate::event::Credits;
@@ -36,28 +39,10 @@ pub(crate) struct Shard {
     phase: RefCell<Phase>,
     /// Appends that are no part of the phase any more, and whose callers are still to be told.
     owed: RefCell<VecDeque<Owed>>,
-    /// In a flusher's list. Kept here, so that being in it twice is impossible.
-    pub(crate) dirty: Cell<bool>,
-    /// What a flusher does with it. One flush of a log at a time.
-    pub(crate) flushing: Cell<Flushing>,
-    /// Its index files are being written. One writing of a log's at a time.
-    pub(crate) indexing: Cell<bool>,
+    /// What tasks of the core are at with it.
+    pub(crate) duties: Duties,
     /// Its share of the core's cold reads: readers of a device that is stuck leave others some.
     pub(crate) cold_reads: Credits,
-    /// A task is placing parked appends.
-    pub(crate) unparking: Cell<bool>,
-    /// A task is telling those whose appends are settled.
-    pub(crate) settling: Cell<bool>,
-}
-
-/// Whether a flush of a shard is under way.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Flushing {
-    #[default]
-    No,
-    Now,
-    /// And something was written that it does not cover.
-    AndAgain,
 }
 
 #[derive(Debug)]
@@ -166,12 +151,8 @@ impl Shard {
             segment_bytes_max,
             phase: RefCell::new(Phase::Opening),
             owed: RefCell::default(),
-            dirty: Cell::new(false),
-            flushing: Cell::default(),
-            indexing: Cell::new(false),
+            duties: Duties::default(),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_PER_SHARD_MAX),
-            unparking: Cell::new(false),
-            settling: Cell::new(false),
         }
     }
 

@@ -1,0 +1,31 @@
+//! What tasks of the core are at with a shard. Kept in the shard, so that being at it twice is
+//! impossible.
+
+use std::cell::Cell;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Duties {
+    /// It is in a flusher's list.
+    pub(crate) dirty: Cell<bool>,
+    /// What a flusher does with it.
+    pub(crate) flushing: Cell<Flushing>,
+    /// Its index files are being written.
+    pub(crate) indexing: Cell<bool>,
+    /// Its parked appends are being placed.
+    pub(crate) unparking: Cell<bool>,
+    /// Those whose appends are settled are being told.
+    pub(crate) settling: Cell<bool>,
+}
+
+/// Whether a flush of a shard is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Flushing {
+    /// None is.
+    #[default]
+    No,
+    /// One is.
+    Now,
+    /// One is, and something was written that it does not cover.
+    AndAgain,
+}
