@@ -71,6 +71,7 @@ impl Stream {
 pub struct Broker {
     process: Process,
     home: TempDir,
+    data: PathBuf,
     port: u16,
     settings: Vec<(&'static str, &'static str)>,
 }
@@ -85,13 +86,35 @@ impl Broker {
     /// The same with further `FELIX_*` settings.
     #[must_use]
     pub fn start_with(streams: &[Stream], settings: &[(&'static str, &'static str)]) -> Self {
-        let home = tempfile::tempdir().expect("a temporary directory can be made");
+        let home = home();
+        let data = home.path().join("data");
+        Self::start_in(home, data, streams, settings)
+    }
+
+    /// The same with its data in a directory of the test's, such as one on a
+    /// [`HeldDisk`](crate::HeldDisk). It is left there.
+    #[must_use]
+    pub fn start_on(
+        data: &Path,
+        streams: &[Stream],
+        settings: &[(&'static str, &'static str)],
+    ) -> Self {
+        Self::start_in(home(), data.to_owned(), streams, settings)
+    }
+
+    fn start_in(
+        home: TempDir,
+        data: PathBuf,
+        streams: &[Stream],
+        settings: &[(&'static str, &'static str)],
+    ) -> Self {
         std::fs::write(home.path().join("streams.toml"), catalog(streams)).expect("it is ours");
         let port = ports::free(2 + CORES);
-        let process = spawn(home.path(), port, settings);
+        let process = spawn(home.path(), &data, port, settings);
         let mut broker = Self {
             process,
             home,
+            data,
             port,
             settings: settings.to_vec(),
         };
@@ -171,7 +194,7 @@ impl Broker {
     /// Where its data lies.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
-        self.home.path().join("data")
+        self.data.clone()
     }
 
     /// The directory of one shard's log.
@@ -229,7 +252,14 @@ impl Broker {
 
     /// kill -9, and nothing else.
     pub fn kill(&mut self) {
+        self.kill_and(|| {});
+    }
+
+    /// kill -9, and `meanwhile` before it waits for the end: a broker with a flush that a
+    /// [`HeldDisk`](crate::HeldDisk) holds only ends with that flush.
+    pub fn kill_and(&mut self, meanwhile: impl FnOnce()) {
         self.process.signal(SIGKILL);
+        meanwhile();
         self.process.wait(STOP_TIMEOUT);
     }
 
@@ -246,7 +276,7 @@ impl Broker {
             self.process.has_ended(),
             "two brokers never share a directory"
         );
-        self.process = spawn(self.home.path(), self.port, &self.settings);
+        self.process = spawn(self.home.path(), &self.data, self.port, &self.settings);
         self.wait_until_ready();
     }
 
@@ -280,18 +310,20 @@ impl Drop for Broker {
         }
         eprintln!("the broker said:\n{}", self.log());
         if std::env::var("FELIX_TESTS_HOLD").is_ok_and(|hold| hold == "1") && self.is_running() {
-            let (pid, bootstrap, home) = (self.pid(), self.bootstrap(), self.home.path());
-            eprintln!(
-                "held: process {pid}, Kafka at {bootstrap}, files in {}",
-                home.display()
-            );
+            let (pid, bootstrap) = (self.pid(), self.bootstrap());
+            let (home, data) = (self.home.path().display(), self.data.display());
+            eprintln!("held: process {pid}, Kafka at {bootstrap}, files in {home}, data in {data}");
             self.process.await_end();
         }
     }
 }
 
+fn home() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory can be made")
+}
+
 /// Every setting is given, so that nothing in the developer's environment counts.
-fn spawn(home: &Path, port: u16, settings: &[(&str, &str)]) -> Process {
+fn spawn(home: &Path, data: &Path, port: u16, settings: &[(&str, &str)]) -> Process {
     let mut command = Command::new(binary::broker());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("FELIX_") {
@@ -316,7 +348,7 @@ fn spawn(home: &Path, port: u16, settings: &[(&str, &str)]) -> Process {
         )
         .env("FELIX_KAFKA_TLS", "false")
         .env("FELIX_KAFKA_ANONYMOUS_TENANT", "dev")
-        .env("FELIX_DURABLE_STORAGE_DIR", home.join("data"))
+        .env("FELIX_DURABLE_STORAGE_DIR", data)
         .env("FELIX_CATALOG_FILE", home.join("streams.toml"))
         .envs(settings.iter().copied());
     Process::start("felix-broker", &mut command, None)

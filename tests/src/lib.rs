@@ -3,7 +3,8 @@
 //!
 //! A test starts a [`Broker`] with the [`Stream`]s it needs, drives it with [`kcat`], with scripts
 //! over confluent-kafka ([`python`]) or with bare bytes ([`wire`]), and reads its numbers
-//! ([`Metrics`]). Every wait has a bound; what a process printed is shown when a test fails.
+//! ([`Metrics`]). Where a test says when flushes end and writes fail, the broker's data is on a
+//! [`HeldDisk`]. Every wait has a bound; what a process printed is shown when a test fails.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -16,6 +17,7 @@ mod clock;
 mod descriptors;
 pub mod dump_log;
 pub mod flights;
+mod held_disk;
 mod http;
 pub mod kcat;
 mod metrics;
@@ -31,6 +33,7 @@ pub mod wire;
 pub use broker::{Broker, Policy, Stream};
 pub use clock::{wall_ms, within};
 pub use descriptors::Descriptors;
+pub use held_disk::{Failing, HeldDisk, Hold};
 pub use metrics::Metrics;
 pub use process::{Finished, Process, SIGKILL, SIGTERM};
 pub use random::Random;
