@@ -265,7 +265,13 @@ impl Broker {
 
     /// SIGTERM; how it ended.
     pub fn terminate(&mut self) -> ExitStatus {
+        self.terminate_and(|| {})
+    }
+
+    /// SIGTERM, and `meanwhile` before it waits for the end; how it ended.
+    pub fn terminate_and(&mut self, meanwhile: impl FnOnce()) -> ExitStatus {
         self.process.signal(SIGTERM);
+        meanwhile();
         self.process.wait(STOP_TIMEOUT)
     }
 
