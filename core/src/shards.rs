@@ -141,8 +141,8 @@ pub trait PollEnd: Clone + 'static {
 
 /// All shards of this broker, seen from one CPU core.
 pub trait Shards: Clone + 'static {
-    /// Hands batches to their owners, in order, and returns once each is queued there: awaiting
-    /// this is the back-pressure. The future it returns resolves when each batch is committed as
+    /// Hands batches to their owners, in order, and returns once each has its place in its log or is
+    /// refused: awaiting this is the back-pressure. The future it returns resolves when each batch is committed as
     /// `acks` asks, one result per append and in the same order.
     fn append(
         &self,

@@ -290,7 +290,7 @@ struct Handed {
     results: Answer<Appends>,
 }
 
-/// Appends that are all in line at their shards.
+/// Appends that all have their places, or are refused.
 #[derive(Debug)]
 struct Committed {
     count: usize,
