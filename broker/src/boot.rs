@@ -35,6 +35,10 @@ const EXIT_USAGE: u8 = 2;
 /// The exit code for everything else that keeps the broker from running.
 const EXIT_FAILURE: u8 = 1;
 
+/// The exit code of a broker that ended as it was asked to, and could not close every log it had
+/// opened: a supervisor is to tell somebody, and need not start it again.
+const EXIT_UNCLOSED: u8 = 3;
+
 /// What the main thread is told.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -50,7 +54,12 @@ pub(crate) enum Event {
     /// The core has no connections any more.
     CoreDrained(CpuId),
     /// The core has ended as it was asked to.
-    CoreEnded(CpuId),
+    CoreEnded {
+        /// The core.
+        core: CpuId,
+        /// Shards whose logs were open and are not closed.
+        unclosed: Vec<ShardId>,
+    },
     /// The core cannot run.
     CoreFailed {
         /// The core.
@@ -82,7 +91,8 @@ pub fn main() -> ExitCode {
             Err(fault) => complain(&fault, EXIT_USAGE),
         },
         Ok(Outcome::Run(settings)) => match run(&settings) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(0) => ExitCode::SUCCESS,
+            Ok(unclosed) => complain(&not_closed(unclosed), EXIT_UNCLOSED),
             Err(fault) => complain(&fault, EXIT_FAILURE),
         },
         Err(error) => complain(&error.to_string(), EXIT_USAGE),
@@ -93,6 +103,13 @@ fn complain(fault: &str, code: u8) -> ExitCode {
     // With standard error closed, the exit code is all that can be said.
     drop(writeln!(io::stderr(), "felix-broker: {fault}"));
     ExitCode::from(code)
+}
+
+fn not_closed(shards: usize) -> String {
+    format!(
+        "ended as asked, but the logs of {shards} shard(s) that failed are not closed; the log \
+         says why, and the next start recovers them"
+    )
 }
 
 /// A broker that runs.
@@ -107,7 +124,8 @@ pub(crate) struct Running {
     storage: Option<(DataDir, CatalogState)>,
 }
 
-fn run(settings: &Settings) -> Result<(), String> {
+/// Runs until it is asked to end; how many shards then have a log that is not closed.
+fn run(settings: &Settings) -> Result<usize, String> {
     // Before any thread: glommio uses it, and registering it later costs each thread 9 ms at its
     // first sleep. A kernel without it makes sleeping slower and nothing else.
     let membarrier = membarrier(MembarrierCommand::RegisterPrivateExpedited);
@@ -131,7 +149,8 @@ fn run(settings: &Settings) -> Result<(), String> {
         shutdown::shut_down(running, settings.drain_timeout, served)
     });
     match &result {
-        Ok(()) => tracing::info!("ended"),
+        Ok(0) => tracing::info!("ended"),
+        Ok(unclosed) => tracing::error!(unclosed, "ended, and not every log is closed"),
         Err(fault) => tracing::error!(fault, "ended"),
     }
     drop(log);
@@ -152,7 +171,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         reason = choice.reason,
         "cores"
     );
-    let (storage, catalog) = open_catalog(settings)?;
+    let (mut storage, catalog) = open_catalog(settings)?;
     let shards = catalog
         .streams()
         .iter()
@@ -180,7 +199,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         Some(kafka) => Some(Listeners::bind(kafka, settings, cores)?),
     };
     tell_listeners(kafka.as_ref(), http_address);
-    if let Some((data, state)) = &storage {
+    if let Some((data, state)) = &mut storage {
         let kept = state.keep(data, &catalog);
         kept.map_err(|error| error.to_string())?;
     }
@@ -220,6 +239,12 @@ fn warn(settings: &Settings) {
             variable,
             nearest,
             "a variable that means nothing to the broker"
+        );
+    }
+    if let Some(fault) = &settings.logging.rust_log_fault {
+        tracing::warn!(
+            fault,
+            "RUST_LOG is passed over; FELIX_LOG says what is logged"
         );
     }
     if let Some(kafka) = &settings.kafka {
@@ -271,9 +296,8 @@ fn open_catalog(settings: &Settings) -> Result<(Option<(DataDir, CatalogState)>,
 }
 
 fn tell_unlisted(data: &DataDir, catalog: &Catalog) -> Result<(), String> {
-    let path = data.path().display();
     let streams = stream_dirs::unlisted(data, catalog)
-        .map_err(|error| format!("the streams in {path} cannot be told: {error}"))?;
+        .map_err(|fault| format!("the streams on disk cannot be told: {fault}"))?;
     if streams > 0 {
         tracing::warn!(
             streams,
@@ -376,13 +400,17 @@ fn core_count(choice: &Choice) -> u16 {
 
 fn shard_specs(catalog: &Catalog, storage: Option<&(DataDir, CatalogState)>) -> Vec<ShardSpec> {
     // Without a data directory the catalog is empty.
-    let Some((data, _)) = storage else {
+    let Some((data, state)) = storage else {
         return Vec::new();
     };
-    let streams = catalog.streams().iter();
-    streams
-        .flat_map(|stream| ShardSpec::of_stream(data.path(), stream))
-        .collect()
+    let mut specs = Vec::new();
+    for stream in catalog.streams() {
+        for spec in ShardSpec::of_stream(data.path(), stream) {
+            let if_lost = state.cure_if_lost(data, stream, spec.id.index);
+            specs.push(ShardSpec { if_lost, ..spec });
+        }
+    }
+    specs
 }
 
 fn core_config(storage: &Storage) -> CoreConfig {
@@ -419,7 +447,7 @@ impl Running {
                         tracing::info!("ready");
                     }
                 }
-                Event::CoreDrained(core) | Event::CoreEnded(core) => {
+                Event::CoreDrained(core) | Event::CoreEnded { core, .. } => {
                     return Err(format!("core {core} ended by itself"));
                 }
                 Event::CoreFailed { core, fault } => return Err(format!("core {core}: {fault}")),
@@ -427,19 +455,19 @@ impl Running {
         }
     }
 
-    /// Remembers the generations of logs that knew greater ones than the catalog's state. All
-    /// others were counted before they were opened.
+    /// Remembers logs that were not founded here, and the generations of those that knew greater
+    /// ones than the catalog's state. All others were noted before they were opened.
     fn note(&mut self, open: &[(ShardId, Generation)]) {
         let Some((data, state)) = &mut self.storage else {
             return;
         };
         let mut news = false;
         for (shard, generation) in open {
-            news |= state.note(shard.stream, *generation);
+            news |= state.note(*shard, *generation);
         }
         if news && let Err(error) = state.store(data) {
             // The next start notes it again.
-            tracing::warn!(%error, "the generations opened could not be noted");
+            tracing::warn!(%error, "what was opened could not be noted");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The streams an operator lists in a TOML file, until a control plane keeps them.
 
+use crate::identity::Identity;
 use felix_core::{Durability, Generation, Stream, StreamId, Timestamps};
 use serde::Deserialize;
 use std::fs;
@@ -20,6 +21,8 @@ pub(crate) struct Described {
     pub(crate) durability: Durability,
     /// Whose clock.
     pub(crate) timestamps: Timestamps,
+    /// The stream of that name is to be left behind for an empty one, if it has this identity.
+    pub(crate) begin_anew: Option<StreamId>,
 }
 
 impl Described {
@@ -48,7 +51,14 @@ impl Described {
             shards: 3,
             durability,
             timestamps: Timestamps::Append,
+            begin_anew: None,
         }
+    }
+
+    /// The Kafka topic.
+    #[must_use]
+    pub(crate) fn topic(&self) -> String {
+        format!("{}.{}", self.namespace, self.name)
     }
 
     /// Whether both are about the same name.
@@ -82,6 +92,7 @@ struct Entry {
     durability: Option<DurabilityWord>,
     #[serde(default)]
     timestamps: TimestampsWord,
+    begin_anew: Option<Identity>,
 }
 
 #[derive(Deserialize)]
@@ -150,6 +161,7 @@ fn parse(text: &str, default: Durability) -> Result<Vec<Described>, String> {
             TimestampsWord::Append => Timestamps::Append,
             TimestampsWord::Create => Timestamps::Create,
         },
+        begin_anew: entry.begin_anew.map(|Identity(id)| id),
     });
     Ok(described.collect())
 }
@@ -169,6 +181,10 @@ mod tests {
         let streams = parse(&all, Durability::Periodic).unwrap();
         assert_eq!(streams[0].durability, Durability::OnCommit);
         assert_eq!(streams[0].timestamps, Timestamps::Create);
+        assert_eq!(streams[0].begin_anew, None);
+        let anew = format!("{CLICKS}begin_anew = \"0000000000000000000000000000000a\"\n");
+        let streams = parse(&anew, Durability::Periodic).unwrap();
+        assert_eq!(streams[0].begin_anew, Some(StreamId(10)));
         assert_eq!(parse("", Durability::None).unwrap(), []);
     }
 
@@ -178,6 +194,10 @@ mod tests {
             ("shard = 3", "unknown field `shard`"),
             ("durability = \"sometimes\"", "unknown variant `sometimes`"),
             ("timestamps = \"now\"", "unknown variant `now`"),
+            (
+                "begin_anew = \"yes\"",
+                "\"yes\" is not 32 hexadecimal digits",
+            ),
         ] {
             let sentence = parse(&format!("{CLICKS}{extra}\n"), Durability::None).unwrap_err();
             assert!(sentence.contains(fault), "{sentence}");

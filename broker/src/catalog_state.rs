@@ -1,28 +1,31 @@
-//! What a broker remembers of its streams: the identity of each and the greatest generation that
-//! clients may have seen under each name.
+//! What a broker remembers of its streams: the identity of each, which of its shards were served,
+//! and the greatest generation that clients may have seen under each name.
 //!
-//! A stream keeps its identity for good, whether or not the catalog lists it at this start: a
-//! catalog file forgotten once must not cost anybody their logs. Only whoever removes a stream's
-//! directory takes it away. The next of that name is another stream with another identity, and
-//! opens above whatever clients saw under the name before, so that no leader epoch ever goes
-//! backwards.
+//! A stream keeps its identity for good, whether or not the catalog lists it at this start, and
+//! whether or not its logs are there: a catalog file forgotten once must not cost anybody their
+//! logs, nor a disk that was not mounted. Only the catalog file takes it away, by naming it under
+//! `begin_anew`. The next stream of that name has another identity, and opens above whatever clients
+//! saw under the name before, so that no leader epoch ever goes backwards.
 
 use crate::catalog_file::Described;
 use crate::data_dir::DataDir;
-use crate::stream_dirs;
-use felix_core::{Catalog, Generation, Stream, StreamId};
+use crate::identity::{Identity, draw};
+use crate::state_error::StateError;
+use crate::{state_text, stream_dirs};
+use felix_core::limits::SHARDS_PER_STREAM_MAX;
+use felix_core::{Catalog, Generation, ShardId, Stream, StreamId};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::collections::{BTreeSet, HashSet};
 
-const FILE: &str = "catalog-state.toml";
-const HEADER: &str = "# Written by the broker: identities of streams. Without it every stream \
-                      here is lost. Do not edit.\n\n";
+/// Its name in the data directory.
+pub(crate) const FILE: &str = "catalog-state.toml";
 
 /// Seconds from 1970 to 2020. Generations begin at the seconds since then: by 2054 that is half of
 /// what a signed 32-bit number holds, and the other half is left for openings.
 const SECONDS_TO_2020: u64 = 1_577_836_800;
+
+/// The last generation that another can follow.
+const FLOOR_MAX: u32 = (i32::MAX - 1).cast_unsigned();
 
 /// The state file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -46,103 +49,14 @@ struct Known {
     /// Shards of that stream.
     #[serde(default)]
     shards: u32,
+    /// Those of them whose logs were never founded, nor served. The log of any other is lost where
+    /// it is not there, and not yet to be made. A file from before this was written has none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    unopened: BTreeSet<u32>,
     /// The stream's generations are above this.
     floor: u32,
     /// No generation opened under this name is above this.
     seen: u32,
-}
-
-/// A stream id, written as 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-struct Identity(u128);
-
-impl TryFrom<String> for Identity {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let number = u128::from_str_radix(&text, 16)
-            .ok()
-            .filter(|_| text.len() == 32);
-        number
-            .map(Self)
-            .ok_or_else(|| format!("{text:?} is not 32 hexadecimal digits"))
-    }
-}
-
-impl From<Identity> for String {
-    fn from(id: Identity) -> Self {
-        format!("{:032x}", id.0)
-    }
-}
-
-/// Why the streams cannot be served.
-#[derive(Debug)]
-pub(crate) enum StateError {
-    /// The state file is unreadable or does not parse.
-    Damaged(String),
-    /// There are logs and no state file.
-    Lost,
-    /// There is a state file with streams and nowhere any log of theirs.
-    LogsLost,
-    /// A stream lost shards.
-    Fewer {
-        /// Its topic name.
-        topic: String,
-        /// Shards it had.
-        had: u32,
-        /// Shards it is said to have.
-        asked: u32,
-    },
-    /// The names or counts are refused.
-    Catalog(felix_core::catalog::CatalogError),
-    /// The state cannot be kept, or no identity can be drawn.
-    Io(io::Error),
-}
-
-impl fmt::Display for StateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Damaged(fault) => write!(
-                f,
-                "{FILE} in the data directory is damaged: {fault}; restore it from a backup, \
-                 since the logs belong to the identities in it"
-            ),
-            Self::Lost => write!(
-                f,
-                "the data directory has logs in streams/ and no {FILE}, which says whose they \
-                 are; restore it from a backup, or, to begin anew without these logs, move \
-                 streams/ away"
-            ),
-            Self::LogsLost => write!(
-                f,
-                "{FILE} in the data directory knows streams, and streams/, where their logs were, \
-                 is gone; bring it back (is a disk not mounted?), or, to begin anew without their \
-                 logs, make an empty directory streams/"
-            ),
-            Self::Fewer { topic, had, asked } => write!(
-                f,
-                "stream {topic} has {had} shards and the catalog says {asked}; shards cannot be \
-                 taken away: say {had} or more, or remove the stream's directory to make it anew"
-            ),
-            Self::Catalog(error) => write!(f, "the catalog: {error}"),
-            Self::Io(error) => write!(f, "the data directory cannot keep streams: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StateError {}
-
-impl From<felix_core::catalog::CatalogError> for StateError {
-    fn from(error: felix_core::catalog::CatalogError) -> Self {
-        Self::Catalog(error)
-    }
-}
-
-impl From<io::Error> for StateError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 impl CatalogState {
@@ -150,39 +64,52 @@ impl CatalogState {
     /// 1970.
     ///
     /// # Errors
-    /// The file is damaged, or it or the logs are missing.
+    /// The file is damaged or cannot be read, or it is missing beside logs.
     pub(crate) fn load(data: &DataDir, now: u64) -> Result<Self, StateError> {
-        let Some(text) = data.read(FILE)? else {
+        let Some(bytes) = data.read(FILE)? else {
             if stream_dirs::has_any(data)? {
-                return Err(StateError::Lost);
+                return Err(StateError::Lost(data.path().to_owned()));
             }
             return Ok(Self {
                 begun: since_2020(now),
                 names: Vec::new(),
             });
         };
-        let state: Self =
-            toml::from_str(&text).map_err(|error| StateError::Damaged(error.to_string()))?;
-        if !state.names.is_empty() && !stream_dirs::has_root(data)? {
-            return Err(StateError::LogsLost);
-        }
-        Ok(state)
+        state_text::read(&bytes)
+            .and_then(|state: Self| state.check().map(|()| state))
+            .map_err(|fault| StateError::Damaged {
+                path: data.path().join(FILE),
+                fault,
+            })
     }
 
-    /// Keeps it on the device, and makes a directory for each of the streams. Before any of them
-    /// is used: an identity that a client has seen must outlive a power loss. After everything
+    /// Keeps it on the device, and founds the logs of shards that were never served. Before any of
+    /// them is used: an identity that a client has seen must outlive a power loss, and a log that
+    /// anything was written to must be known as one that is not to be made again. After everything
     /// that may end the start, so that a start that fails leaves all as it was.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn keep(&self, data: &DataDir, catalog: &Catalog) -> Result<(), StateError> {
+    pub(crate) fn keep(&mut self, data: &DataDir, catalog: &Catalog) -> Result<(), StateError> {
         stream_dirs::make_root(data)?;
         // First the state: a directory that nobody knows would look like lost state.
         self.store(data)?;
         for stream in catalog.streams() {
-            stream_dirs::make_of(data, stream)?;
+            self.found(data, stream);
         }
-        Ok(())
+        // Until here a crash leaves logs that nothing was written to, and that are founded again.
+        self.store(data)
+    }
+
+    fn found(&mut self, data: &DataDir, stream: &Stream) {
+        let Some(known) = self.known(stream.id) else {
+            return;
+        };
+        if !known.may_found(data, stream) {
+            return;
+        }
+        let founded = stream_dirs::found_all(data, stream, &known.unopened);
+        known.unopened.retain(|index| !founded.contains(index));
     }
 
     /// Keeps it on the device, if there is news.
@@ -190,16 +117,15 @@ impl CatalogState {
     /// # Errors
     /// It cannot be written; the old state stands.
     pub(crate) fn store(&self, data: &DataDir) -> Result<(), StateError> {
-        let text = toml::to_string(self).expect("the state is plain tables");
-        Ok(data.replace(FILE, &format!("{HEADER}{text}"))?)
+        Ok(data.replace(FILE, &state_text::write(self))?)
     }
 
     /// The catalog of these streams, each to be opened once: known ones keep their identity, and
-    /// those that are new, or whose directory was removed, get one. To be kept before the catalog
-    /// is used.
+    /// those that are new, or are to begin anew, get one. To be kept before the catalog is used.
     ///
     /// # Errors
-    /// The catalog is refused, a stream lost shards, or no randomness can be read.
+    /// The catalog is refused, a stream lost shards, all logs are lost, or no randomness can be
+    /// read.
     pub(crate) fn catalog(
         &mut self,
         listed: &[Described],
@@ -208,32 +134,56 @@ impl CatalogState {
     ) -> Result<Catalog, StateError> {
         let mut streams = Vec::with_capacity(listed.len());
         for described in listed {
-            streams.push(self.admit(described, data, now)?);
+            streams.push(self.admit(described, now)?);
         }
-        Ok(Catalog::new(streams)?)
+        let catalog = Catalog::new(streams)?;
+        // Names that were never served are no loss.
+        if self.names.iter().any(Known::has_served) && !stream_dirs::has_any(data)? {
+            return Err(StateError::LogsLost(data.path().to_owned()));
+        }
+        Ok(catalog)
     }
 
-    /// Notes that a generation was opened, so that a later stream of that name opens above it.
-    /// Whether that is news: only of a log that came from elsewhere, and knew greater ones than
-    /// this directory.
-    pub(crate) fn note(&mut self, stream: StreamId, generation: Generation) -> bool {
-        let id = Identity(stream.0);
-        match self.names.iter_mut().find(|known| known.id == id) {
-            Some(known) if known.seen < generation.get() => {
-                known.seen = generation.get();
-                true
-            }
-            Some(_) | None => false,
-        }
-    }
-
-    fn admit(
-        &mut self,
-        described: &Described,
+    /// What people are to do where the log of this shard is not there; `None`: it is to be made.
+    /// After [`CatalogState::keep`].
+    #[must_use]
+    pub(crate) fn cure_if_lost(
+        &self,
         data: &DataDir,
-        now: u64,
-    ) -> Result<Stream, StateError> {
+        stream: &Stream,
+        index: u32,
+    ) -> Option<String> {
+        let known = self.names.iter().find(|known| known.id.0 == stream.id)?;
+        if known.unopened.contains(&index) && known.may_found(data, stream) {
+            return None;
+        }
+        let anew = anew(stream.id);
+        Some(format!(
+            "is a disk not mounted? Mount it, or restore the directory from a replica or a backup, \
+             and start again; or, {anew}"
+        ))
+    }
+
+    /// Notes that a shard was opened at a generation, so that its log is known as one that was
+    /// there, and a later stream of that name opens above it. Whether that is news: only of a log
+    /// that came from elsewhere, and was not founded here or knew greater generations.
+    pub(crate) fn note(&mut self, shard: ShardId, generation: Generation) -> bool {
+        let Some(known) = self.known(shard.stream) else {
+            return false;
+        };
+        let seen = known.seen.max(generation.get().min(FLOOR_MAX));
+        let is_news = seen > known.seen;
+        known.seen = seen;
+        known.unopened.remove(&shard.index) || is_news
+    }
+
+    fn known(&mut self, id: StreamId) -> Option<&mut Known> {
+        self.names.iter_mut().find(|known| known.id.0 == id)
+    }
+
+    fn admit(&mut self, described: &Described, now: u64) -> Result<Stream, StateError> {
         let known = self.names.iter().position(|known| known.is_for(described));
+        let draw = || draw().map_err(StateError::Randomness);
         let at = match known {
             Some(at) => at,
             None => {
@@ -241,24 +191,74 @@ impl CatalogState {
                 self.names.len() - 1
             }
         };
-        let is_new = known.is_none();
         let known = self.names.get_mut(at).expect("found or pushed above");
-        if !is_new && !stream_dirs::is_there(data, &known.stream(described))? {
+        if described.begin_anew == Some(known.id.0) {
+            let old = known.id.0;
             known.renew(draw()?, now);
+            tracing::warn!(
+                tenant = described.tenant,
+                topic = described.topic(),
+                %old,
+                new = %known.id.0,
+                "the stream begins anew; the directory of the old one is left to be removed by hand"
+            );
         }
         if described.shards < known.shards {
-            let topic = format!("{}.{}", described.namespace, described.name);
             return Err(StateError::Fewer {
-                topic,
+                topic: described.topic(),
                 had: known.shards,
                 asked: described.shards,
+                anew: anew(known.id.0),
             });
         }
+        known.unopened.extend(known.shards..described.shards);
         known.shards = described.shards;
-        // A shard opens one above the greatest it knows of, which is the floor or seen already.
-        known.seen = known.seen.max(known.floor).saturating_add(1);
-        Ok(known.stream(described))
+        // Where the log is new, nothing but this says what clients have seen.
+        let floor = known.floor.max(known.seen);
+        // A shard opens one above the greatest it knows of, which is counted before it happens.
+        known.seen = floor.saturating_add(1).min(FLOOR_MAX);
+        Ok(described.stream(known.id.0, Generation::new(floor)))
     }
+
+    /// What nobody but this broker's writing keeps from being otherwise.
+    fn check(&self) -> Result<(), String> {
+        let mut names = HashSet::new();
+        let mut ids = HashSet::new();
+        if self.begun > FLOOR_MAX {
+            return Err(format!("begun is {}, above {FLOOR_MAX}", self.begun));
+        }
+        for known in &self.names {
+            let name = (&known.tenant, &known.namespace, &known.name);
+            let fault = if known.floor > FLOOR_MAX {
+                format!("floor is {}, above {FLOOR_MAX}", known.floor)
+            } else if known.seen > FLOOR_MAX {
+                format!("seen is {}, above {FLOOR_MAX}", known.seen)
+            } else if known.shards > SHARDS_PER_STREAM_MAX {
+                format!("shards is {}, above {SHARDS_PER_STREAM_MAX}", known.shards)
+            } else if known.unopened.iter().any(|index| *index >= known.shards) {
+                "unopened has a shard that there is not".into()
+            } else if known.id.0.0 <= 1 {
+                "its id is reserved".into()
+            } else if !names.insert(name) {
+                "the name is there twice".into()
+            } else if !ids.insert(known.id.0.0) {
+                "its id is there twice".into()
+            } else {
+                continue;
+            };
+            let (tenant, namespace, name) = name;
+            return Err(format!("stream {tenant}/{namespace}.{name}: {fault}"));
+        }
+        Ok(())
+    }
+}
+
+/// How to begin a stream anew: completes "or, ".
+fn anew(id: StreamId) -> String {
+    format!(
+        "to begin the stream anew, empty and without its records, add the line begin_anew = \
+         \"{id}\" to its [[stream]] entry in the catalog file (FELIX_CATALOG_FILE)"
+    )
 }
 
 impl Known {
@@ -270,22 +270,35 @@ impl Known {
             name: described.name.clone(),
             id,
             shards: 0,
+            unopened: BTreeSet::new(),
             floor: begun,
             seen: 0,
         }
     }
 
-    /// Another stream under the name of one that was taken away.
+    /// Another stream under the name of one that is left behind.
     fn renew(&mut self, id: Identity, now: u64) {
         self.id = id;
         self.shards = 0;
+        self.unopened.clear();
         // The clock besides: a state restored from a backup has not seen all that clients have.
         self.floor = self.floor.max(self.seen).max(since_2020(now));
     }
 
-    /// The stream of that name.
-    fn stream(&self, described: &Described) -> Stream {
-        described.stream(StreamId(self.id.0), Generation::new(self.floor))
+    /// Whether any of its shards may have been written to.
+    fn has_served(&self) -> bool {
+        self.served().next().is_some()
+    }
+
+    fn served(&self) -> impl Iterator<Item = u32> {
+        (0..self.shards).filter(|index| !self.unopened.contains(index))
+    }
+
+    /// Whether shards that were never served can be made beside those that were. Where none of
+    /// these is there, the place may be that of a disk that is not mounted.
+    fn may_found(&self, data: &DataDir, stream: &Stream) -> bool {
+        let mut served = self.served().peekable();
+        served.peek().is_none() || served.any(|index| stream_dirs::has_shard(data, stream, index))
     }
 
     fn is_for(&self, described: &Described) -> bool {
@@ -305,22 +318,11 @@ fn since_2020(now: u64) -> u32 {
     u32::try_from(seconds).expect("clamped above")
 }
 
-/// A random identity. Kafka reserves 0 (no topic) and 1 (its metadata topic), and so do we.
-fn draw() -> io::Result<Identity> {
-    let mut bytes = [0; 16];
-    loop {
-        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        let id = u128::from_be_bytes(bytes);
-        if id > 1 {
-            return Ok(Identity(id));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use felix_core::Durability;
+    use std::fs;
 
     const NOW: u64 = SECONDS_TO_2020 + 1000;
 
@@ -346,18 +348,45 @@ mod tests {
         catalog
     }
 
+    /// Why a start with these streams is refused.
+    fn refusal_of(data: &DataDir, listed: &[Described]) -> String {
+        let refused = CatalogState::load(data, NOW)
+            .and_then(|mut state| state.catalog(listed, data, NOW).map(|_| ()));
+        refused.unwrap_err().to_string()
+    }
+
     fn refusal(data: &DataDir) -> String {
-        CatalogState::load(data, NOW).unwrap_err().to_string()
+        refusal_of(data, &[clicks(3)])
+    }
+
+    fn anew(shards: u32, id: StreamId) -> Described {
+        Described {
+            begin_anew: Some(id),
+            ..clicks(shards)
+        }
+    }
+
+    /// Which shards are not to be made where they are missing.
+    fn guarded(data: &DataDir, catalog: &Catalog) -> Vec<u32> {
+        let state = CatalogState::load(data, NOW).unwrap();
+        let stream = only(catalog);
+        let is_guarded = |index: &u32| state.cure_if_lost(data, stream, *index).is_some();
+        (0..stream.shards).filter(is_guarded).collect()
+    }
+
+    fn directory(data: &DataDir, id: StreamId) -> std::path::PathBuf {
+        data.path().join(format!("streams/dev/{id}"))
     }
 
     #[test]
-    fn a_stream_keeps_its_identity_across_restarts() {
+    fn a_stream_keeps_its_identity_across_restarts_and_its_floor_rises_with_each() {
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::lock(temp.path()).unwrap();
         let first = start(&data, &[clicks(3)], NOW);
         let second = start(&data, &[clicks(3)], NOW + 50);
-        assert_eq!(only(&first), only(&second));
+        assert_eq!(only(&first).id, only(&second).id);
         assert_eq!(only(&first).generation_floor, Generation::new(1000));
+        assert_eq!(only(&second).generation_floor, Generation::new(1001));
     }
 
     #[test]
@@ -370,29 +399,108 @@ mod tests {
             .unwrap()
             .catalog(&[clicks(2)], &data, NOW);
         assert!(matches!(error, Err(StateError::Fewer { had: 3, .. })));
-        assert_eq!(only(&before), only(&start(&data, &[clicks(3)], NOW + 99)));
+        let after = start(&data, &[clicks(3)], NOW + 99);
+        assert_eq!(only(&before).id, only(&after).id);
     }
 
     #[test]
-    fn a_stream_whose_directory_was_removed_is_another_and_opens_above_what_was_seen() {
+    fn a_stream_begins_anew_only_by_its_present_identity_and_above_what_was_seen() {
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::lock(temp.path()).unwrap();
         let old = start(&data, &[clicks(3)], NOW);
-        let old = only(&old);
+        let old = only(&old).id;
         let mut state = CatalogState::load(&data, NOW).unwrap();
-        assert!(state.note(old.id, Generation::new(5000)));
-        assert!(
-            !state.note(old.id, Generation::new(4000)),
-            "generations only grow"
-        );
+        let shard = |index| ShardId { stream: old, index };
+        assert!(state.note(shard(0), Generation::new(5000)));
+        let again = state.note(shard(1), Generation::new(4000));
+        assert!(!again, "generations only grow");
         state.store(&data).unwrap();
 
-        std::fs::remove_dir(temp.path().join(format!("streams/dev/{}", old.id))).unwrap();
-        let new = start(&data, &[clicks(1)], NOW);
-        assert_ne!(only(&new).id, old.id);
-        assert_eq!(only(&new).generation_floor, Generation::new(5000));
+        let same = start(&data, &[anew(3, StreamId(old.0 ^ 1))], NOW);
+        assert_eq!(only(&same).id, old);
+        let new = start(&data, &[anew(1, old)], NOW);
+        let id = only(&new).id;
+        assert_ne!(id, old);
+        assert_eq!(only(&new).generation_floor, Generation::new(5001));
         assert_eq!(only(&new).shards, 1, "the old shard count binds nobody");
-        assert_eq!(only(&new), only(&start(&data, &[clicks(1)], NOW)));
+        assert!(
+            directory(&data, old).is_dir(),
+            "nobody's records are removed"
+        );
+        let later = start(&data, &[anew(1, old)], NOW);
+        assert_eq!(only(&later).id, id, "the line may stay where it is");
+    }
+
+    #[test]
+    fn a_stream_whose_directory_is_gone_is_the_same_and_no_log_is_made_for_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let before = start(&data, &[clicks(3)], NOW);
+        let id = only(&before).id;
+        assert_eq!(guarded(&data, &before), [0, 1, 2]);
+        fs::remove_dir_all(directory(&data, id)).unwrap();
+        // Shards that come to it are not made beside nothing: a disk may not be mounted.
+        let after = start(&data, &[clicks(5)], NOW);
+        assert_eq!(only(&after).id, id);
+        assert!(!directory(&data, id).exists());
+        assert_eq!(guarded(&data, &after), [0, 1, 2, 3, 4]);
+        let cure = CatalogState::load(&data, NOW)
+            .unwrap()
+            .cure_if_lost(&data, only(&after), 0);
+        let cure = cure.unwrap();
+        let line = format!("begin_anew = \"{id}\"");
+        assert!(
+            cure.contains("not mounted") && cure.contains(&line),
+            "{cure}"
+        );
+
+        fs::create_dir_all(directory(&data, id).join("default.clicks-1")).unwrap();
+        start(&data, &[clicks(5)], NOW);
+        let shards = fs::read_dir(directory(&data, id)).unwrap().count();
+        assert_eq!(
+            shards, 3,
+            "the one that is back, and the two that were never made"
+        );
+    }
+
+    #[test]
+    fn a_start_that_was_cut_short_is_completed_by_the_next() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        // Killed when it had written the state and nothing else.
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        let catalog = state.catalog(&[clicks(3)], &data, NOW).unwrap();
+        state.store(&data).unwrap();
+        assert_eq!(guarded(&data, &catalog), [0; 0]);
+        // Killed when it had made some of the logs and not noted them.
+        stream_dirs::found_all(&data, only(&catalog), &[1].into());
+        let state_path = temp.path().join(FILE);
+        let text = fs::read(&state_path).unwrap();
+        let after = start(&data, &[clicks(3)], NOW);
+        assert_eq!(only(&after).id, only(&catalog).id);
+        assert_eq!(guarded(&data, &after), [0, 1, 2]);
+        fs::write(&state_path, text).unwrap();
+        let again = start(&data, &[clicks(3)], NOW);
+        assert_eq!(guarded(&data, &again), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_log_that_somebody_has_put_there_is_noted_once_it_was_opened() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let id = only(&start(&data, &[clicks(1)], NOW)).id;
+        let shard = directory(&data, id).join("default.clicks-1");
+        fs::create_dir(&shard).unwrap();
+        fs::write(shard.join("00000000000000000000.log"), "").unwrap();
+        let catalog = start(&data, &[clicks(2)], NOW);
+        assert_eq!(guarded(&data, &catalog), [0]);
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        let shard = ShardId {
+            stream: id,
+            index: 1,
+        };
+        assert!(state.note(shard, Generation::new(1)));
+        assert!(!state.note(shard, Generation::new(1)));
     }
 
     #[test]
@@ -400,36 +508,55 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::lock(temp.path()).unwrap();
         // Killed as soon as its shards were open, five times within a second: none was noted.
-        let mut opened = Generation::new(1000);
+        let mut opened = 1000;
         for _ in 0..5 {
             start(&data, &[clicks(3)], NOW);
-            opened = opened.next();
+            opened += 1;
         }
         let old = start(&data, &[clicks(3)], NOW);
-        let id = only(&old).id;
-        std::fs::remove_dir(temp.path().join(format!("streams/dev/{id}"))).unwrap();
-        let new = start(&data, &[clicks(3)], NOW - 900);
-        assert_eq!(only(&new).generation_floor, opened.next());
+        let old = only(&old);
+        assert_eq!(old.generation_floor, Generation::new(opened));
+        let new = start(&data, &[anew(3, old.id)], NOW - 900);
+        assert_eq!(only(&new).generation_floor, Generation::new(opened + 1));
     }
 
     #[test]
     fn logs_without_a_state_and_a_state_without_logs_are_refused_with_the_cure() {
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::lock(temp.path()).unwrap();
-        start(&data, &[clicks(3)], NOW);
+        let catalog = start(&data, &[clicks(3)], NOW);
+        let id = only(&catalog).id;
         let (state, streams) = (temp.path().join(FILE), temp.path().join("streams"));
-        let text = std::fs::read(&state).unwrap();
-        std::fs::remove_file(&state).unwrap();
+        let text = fs::read(&state).unwrap();
+        fs::remove_file(&state).unwrap();
         let sentence = refusal(&data);
         assert!(sentence.contains("no catalog-state.toml"), "{sentence}");
-        assert!(sentence.contains("move streams/ away"), "{sentence}");
+        assert!(sentence.contains("/streams away"), "{sentence}");
 
-        std::fs::write(&state, text).unwrap();
-        std::fs::remove_dir_all(&streams).unwrap();
-        let sentence = refusal(&data);
-        assert!(sentence.contains("make an empty directory"), "{sentence}");
-        std::fs::create_dir(&streams).unwrap();
-        CatalogState::load(&data, NOW).unwrap();
+        fs::write(&state, text).unwrap();
+        fs::remove_dir_all(&streams).unwrap();
+        // Gone, and as the mount point of a disk that is not mounted is: there, and empty.
+        for _ in 0..2 {
+            for listed in [&[clicks(3)][..], &[]] {
+                let sentence = refusal_of(&data, listed);
+                assert!(sentence.contains("is empty or gone"), "{sentence}");
+                assert!(sentence.contains("not mounted"), "{sentence}");
+            }
+            fs::create_dir_all(&streams).unwrap();
+        }
+        // Who says that it is on purpose, for all that there are, is believed.
+        let new = start(&data, &[anew(3, id)], NOW);
+        assert_ne!(only(&new).id, id);
+    }
+
+    #[test]
+    fn a_start_before_anything_was_served_needs_no_logs() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let mut state = CatalogState::load(&data, NOW).unwrap();
+        state.catalog(&[clicks(3)], &data, NOW).unwrap();
+        state.store(&data).unwrap();
+        start(&data, &[clicks(3)], NOW);
     }
 
     #[test]
@@ -437,11 +564,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::lock(temp.path()).unwrap();
         start(&data, &[clicks(3)], NOW);
-        start(&data, &[clicks(4)], NOW);
-        let mut state = CatalogState::load(&data, NOW).unwrap();
-        let error = state.catalog(&[clicks(3)], &data, NOW).unwrap_err();
-        let error = error.to_string();
+        let catalog = start(&data, &[clicks(4)], NOW);
+        assert_eq!(guarded(&data, &catalog), [0, 1, 2, 3]);
+        let error = refusal_of(&data, &[clicks(3)]);
         assert!(error.contains("default.clicks has 4 shards"), "{error}");
+        let line = format!("begin_anew = \"{}\"", only(&catalog).id);
+        assert!(error.contains(&line), "{error}");
     }
 
     #[test]
@@ -455,6 +583,76 @@ mod tests {
             error.contains("damaged") && error.contains("line 3"),
             "{error}"
         );
+        let path = temp.path().join(FILE);
+        fs::remove_file(&path).unwrap();
+        start(&data, &[clicks(3)], NOW);
+        let text = fs::read_to_string(&path).unwrap();
+        for (from, to) in [
+            ("clicks", "clocks"),
+            ("shards = 3", "shards = 1"),
+            ("seen = 1001", "seen = 1000"),
+        ] {
+            assert!(text.contains(from), "{text}");
+            fs::write(&path, text.replace(from, to)).unwrap();
+            let error = refusal(&data);
+            let named = format!("{} is damaged: its checksum", path.display());
+            assert!(error.contains(&named), "{error}");
+        }
+        fs::write(&path, [&text.as_bytes()[..40], b"\xff"].concat()).unwrap();
+        let error = refusal(&data);
+        assert!(error.contains("no text from byte 40 on"), "{error}");
+    }
+
+    #[test]
+    fn a_state_from_before_checksums_is_taken_once_and_its_shards_count_as_served() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let before = start(&data, &[clicks(3)], NOW);
+        let path = temp.path().join(FILE);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with("checksum"));
+        let old: Vec<&str> = lines.collect();
+        fs::write(&path, old.join("\n")).unwrap();
+        let after = start(&data, &[clicks(3)], NOW);
+        assert_eq!(only(&after).id, only(&before).id);
+        assert_eq!(guarded(&data, &after), [0, 1, 2]);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("\nchecksum = \""), "{text}");
+    }
+
+    #[test]
+    fn numbers_that_no_generation_can_have_are_damage_and_the_last_one_is_usable() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let stream = |begun: u32, shards: u32, floor: u32, seen: u32| {
+            format!(
+                "begun = {begun}\n[[stream]]\ntenant = \"dev\"\nnamespace = \"default\"\n\
+                 name = \"clicks\"\nid = \"{:032x}\"\nshards = {shards}\nfloor = {floor}\n\
+                 seen = {seen}\n",
+                77
+            )
+        };
+        fs::create_dir_all(temp.path().join("streams/dev")).unwrap();
+        for (text, fault) in [
+            (stream(1, 3, FLOOR_MAX + 1, 5), "floor is 2147483647"),
+            (stream(1, 3, 5, u32::MAX), "seen is 4294967295"),
+            (stream(u32::MAX, 3, 5, 5), "begun is 4294967295"),
+            (stream(1, 5000, 5, 5), "shards is 5000"),
+            (stream(1, 3, 5, 5) + "unopened = [3]\n", "unopened"),
+        ] {
+            data.replace(FILE, &text).unwrap();
+            let error = refusal(&data);
+            assert!(
+                error.contains("is damaged") && error.contains(fault),
+                "{error}"
+            );
+        }
+        data.replace(FILE, &stream(FLOOR_MAX, 3, FLOOR_MAX, FLOOR_MAX))
+            .unwrap();
+        for _ in 0..2 {
+            let last = start(&data, &[clicks(3)], NOW);
+            assert_eq!(only(&last).generation_floor, Generation::new(FLOOR_MAX));
+        }
     }
 
     #[test]

@@ -22,6 +22,12 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
              is {nearest}"
         ));
     }
+    if let Some(fault) = &settings.logging.rust_log_fault {
+        drop(writeln!(
+            io::stderr(),
+            "felix-broker: warning: RUST_LOG is passed over: {fault}"
+        ));
+    }
     let file = settings.catalog_file.as_deref();
     let listed = catalog_file::listed(file, settings.dev, settings.storage.durability)?;
     if settings.storage.directory.is_none() && !listed.is_empty() {

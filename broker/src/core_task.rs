@@ -17,7 +17,7 @@ use crossbeam_channel::Sender;
 use felix_core::metrics::Metrics;
 use felix_core::shards::ShardState;
 use felix_core::stalls::{Stall, StallBounds, Work};
-use felix_core::{Catalog, Clock, CpuId, Generation, Monotonic, ShardId, Shards, Stalls};
+use felix_core::{Blocking, Catalog, Clock, CpuId, Generation, Monotonic, ShardId, Shards, Stalls};
 use felix_kafka::{CatalogView, Signal};
 use felix_net::Reactor;
 use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
@@ -124,7 +124,7 @@ pub(crate) fn start(plan: Plan) -> std::io::Result<JoinHandle<()>> {
             let core = plan.core;
             let events = plan.events.clone();
             let event = match run(plan) {
-                Ok(()) => Event::CoreEnded(core),
+                Ok(unclosed) => Event::CoreEnded { core, unclosed },
                 Err(fault) => Event::CoreFailed { core, fault },
             };
             // Nobody listens any more only where the process is on its way out.
@@ -132,7 +132,7 @@ pub(crate) fn start(plan: Plan) -> std::io::Result<JoinHandle<()>> {
         })
 }
 
-fn run(plan: Plan) -> Result<(), String> {
+fn run(plan: Plan) -> Result<Vec<ShardId>, String> {
     // Not `spawn`: it would name the thread with a number of its own. The blocking threads stay
     // where this thread was before it is pinned: on the processors left to side threads. They
     // inherit the name it has meanwhile.
@@ -152,24 +152,22 @@ fn name_this_thread(kind: &str, core: CpuId) -> Result<(), String> {
     rustix::thread::set_name(&name).map_err(|error| format!("a thread cannot be named: {error}"))
 }
 
-async fn live(plan: Plan) -> Result<(), String> {
+/// Runs until it is asked to end. The shards whose logs were open and are not closed.
+async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
     let clock: Rc<dyn Clock> = Rc::new(SystemClock);
     let stalls = Rc::new(Stalls::new(Rc::clone(&clock), plan.stalls, log_stall));
     let reactor = Reactor::watchful(plan.vigil, Rc::clone(&clock))
         .map_err(|error| format!("no epoll set: {error}"))?;
     let watched = Rc::clone(&stalls).watch(Work::Sockets, "sockets", reactor.run());
     let sockets = glommio::spawn_local(watched);
+    let (heavy, hear) = heavy_work(plan.heavy, &stalls, reactor.clone());
+    let (watch, jobs) = (Rc::clone(&stalls), Rc::clone(&heavy));
     let lanes = plan.lanes;
-    let shards = lanes.start(plan.storage, Rc::clone(&clock), Rc::clone(&stalls));
+    let shards = lanes.start(plan.storage, Rc::clone(&clock), watch, jobs);
     let stirred = reactor.clone();
     shards.when_called(move || stirred.stir());
     shards.open(plan.shards);
 
-    let (heavy, done) = blocking::on_core(plan.heavy);
-    let stirred = reactor.clone();
-    let hear = Rc::clone(&heavy).hear(done, move || stirred.stir());
-    // Dropped, and thereby ended, with the connections that it serves.
-    let hear = glommio::spawn_local(Rc::clone(&stalls).watch(Work::Mail, "heavy work", hear));
     let catalog = CatalogView::new(Rc::new((*plan.catalog).clone()));
     let router = shards.router();
     let kafka = match plan.kafka {
@@ -206,25 +204,39 @@ async fn live(plan: Plan) -> Result<(), String> {
     let mail = Rc::clone(&core).mail(plan.inside, reactor.clone());
     let mail = glommio::spawn_local(stalls.watch(Work::Mail, "mailbox", mail));
 
+    let mut were_open = Vec::new();
     if let Either::Left(_) = select(pin!(shards.opened()), core.drain.raised()).await {
+        let open = core.open_here();
+        were_open.extend(open.iter().map(|(shard, _)| *shard));
         core.tell(Event::CoreOpened {
             core: plan.core,
-            open: core.open_here(),
+            open,
         });
         core.drain.raised().await;
     }
     core.drain(&*clock).await;
-    drop(hear);
     core.tell(Event::CoreDrained(plan.core));
     core.close.raised().await;
-    for (shard, error) in Box::pin(shards.close()).await {
-        tracing::error!(%shard, %error, "a log could not be closed cleanly; it will be recovered");
-    }
+    let unclosed = core.close_shards(shards, were_open).await;
+    // Searches wait for it up to here, whoever asked for them.
+    drop(hear);
     core.end.raise();
     mail.await;
     reactor.stop();
     sockets.await;
-    Ok(())
+    Ok(unclosed)
+}
+
+/// What a core has with the heavy threads, and the task that hears from them.
+fn heavy_work(
+    threads: HeavyThreads,
+    stalls: &Rc<Stalls>,
+    reactor: Reactor,
+) -> (Rc<dyn Blocking>, glommio::Task<()>) {
+    let (heavy, done) = blocking::on_core(threads);
+    let hear = Rc::clone(&heavy).hear(done, move || reactor.stir());
+    let hear = Rc::clone(stalls).watch(Work::Mail, "heavy work", hear);
+    (heavy, glommio::spawn_local(hear))
 }
 
 /// The thread's name, which is in the line, says which core it was.
@@ -238,7 +250,8 @@ fn log_stall(stall: &Stall<'_>) {
     tracing::warn!(
         task = work.label(),
         name,
-        took_us = took.as_micros(),
+        // JSON has no numbers beyond 64 bits: as they are, these would be a text.
+        took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         left_out = (*left_out > 0).then_some(*left_out),
         "a core was held too long"
     );
@@ -341,6 +354,18 @@ impl Core {
                 Some(ShardState::Opening | ShardState::Failed) | None => None,
             })
             .collect()
+    }
+
+    /// Closes the logs. Those of them, out of `open`, that are not closed cleanly.
+    async fn close_shards(&self, shards: felix_shard::Core, open: Vec<ShardId>) -> Vec<ShardId> {
+        // A shard that has failed is not believed what a closing would claim.
+        let mut unclosed = open;
+        unclosed.retain(|shard| self.router.state(*shard) == Some(ShardState::Failed));
+        for (shard, error) in Box::pin(shards.close()).await {
+            unclosed.push(shard);
+            tracing::error!(%shard, %error, "a log could not be closed cleanly; it will be recovered");
+        }
+        unclosed
     }
 
     /// No more connections; those that run finish, or are cut at the deadline.

@@ -1,8 +1,9 @@
 //! The directory of the logs, which one broker at a time owns.
 
+use crate::file_fault::FileFault;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    // The kernel lets go of the lock with the process, so that a killed broker leaves none behind.
+    // The directory itself: a file in it could be removed, and its lock with it. The kernel lets go
+    // of the lock with the process, so that a killed broker leaves none behind.
     _lock: File,
 }
 
@@ -18,31 +20,34 @@ impl DataDir {
     /// Makes the directory if need be and takes its lock.
     ///
     /// # Errors
-    /// A sentence: it cannot be made or written, or another broker has it.
+    /// A sentence: it cannot be made or opened, or another broker has it.
     pub(crate) fn lock(path: &Path) -> Result<Self, String> {
-        let shown = path.display();
-        let fault = |error: io::Error| {
+        let unusable = |fault: FileFault| {
             format!(
-                "the data directory {shown} cannot be used: {error}; give the user that runs the \
-                 broker the right to write there, or set FELIX_DURABLE_STORAGE_DIR to another"
+                "the data directory cannot be used: {fault}; or set FELIX_DURABLE_STORAGE_DIR to \
+                 another directory"
             )
         };
-        make(path).map_err(fault)?;
-        let path = fs::canonicalize(path).map_err(fault)?;
-        let lock_path = path.join("lock");
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(lock_path)
-            .map_err(fault)?;
+        make(path).map_err(unusable)?;
+        let open = |path: &Path| {
+            let path = fs::canonicalize(path)?;
+            Ok((File::open(&path)?, path))
+        };
+        let (lock, path) =
+            open(path).map_err(|cause: io::Error| unusable(FileFault::new("open", path, cause)))?;
+        let shown = path.display();
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { path, _lock: lock }),
             Err(Errno::WOULDBLOCK) => Err(format!(
                 "the data directory {shown} belongs to a broker that is running; stop that one, \
                  or set FELIX_DURABLE_STORAGE_DIR to another directory"
             )),
-            Err(error) => Err(fault(error.into())),
+            Err(error) => Err(format!(
+                "the data directory {shown} cannot be locked: {}; its file system has to lock \
+                 directories, as local ones do: set FELIX_DURABLE_STORAGE_DIR to a directory on \
+                 another",
+                io::Error::from(error)
+            )),
         }
     }
 
@@ -52,15 +57,17 @@ impl DataDir {
         &self.path
     }
 
-    /// A file's text; `None`: there is no such file.
+    /// A file's bytes; `None`: there is no such file.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(crate) fn read(&self, name: &str) -> io::Result<Option<String>> {
-        match fs::read_to_string(self.path.join(name)) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, FileFault> {
+        let path = self.path.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            // A link that leads nowhere is no file that was never there.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && !path.is_symlink() => Ok(None),
+            Err(cause) => Err(FileFault::new("read", &path, cause)),
         }
     }
 
@@ -69,21 +76,48 @@ impl DataDir {
     ///
     /// # Errors
     /// It cannot be written; the old one stands.
-    pub(crate) fn replace(&self, name: &str, text: &str) -> io::Result<()> {
-        if self
-            .read(name)
-            .is_ok_and(|old| old.as_deref() == Some(text))
-        {
+    pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), FileFault> {
+        let old = self.read(name);
+        if old.is_ok_and(|old| old.as_deref() == Some(text.as_bytes())) {
             // Whoever put it there may have been killed before it was in the directory for good.
             return sync(&self.path);
         }
-        let fresh = self.path.join(format!("{name}.new"));
-        let mut file = File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, self.path.join(name))?;
+        put(&self.path.join(name), ".new", text.as_bytes())?;
         sync(&self.path)
     }
+}
+
+/// Puts a file in place whole or not at all, by way of one with `ending` behind its name. It is
+/// there for good once its directory is synced.
+///
+/// # Errors
+/// It cannot be written; an old one stands.
+pub(crate) fn put(path: &Path, ending: &str, bytes: &[u8]) -> Result<(), FileFault> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(ending);
+    let fresh = PathBuf::from(fresh);
+    let created = match File::create_new(&fresh) {
+        // What a crash left, or a link that would have us write elsewhere.
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(&fresh).map_err(|cause| FileFault::new("remove", &fresh, cause))?;
+            File::create_new(&fresh)
+        }
+        created => created,
+    };
+    let write = || {
+        let mut file = created?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    let placed = match write() {
+        Err(cause) => Err(FileFault::new("write", &fresh, cause)),
+        Ok(()) => fs::rename(&fresh, path).map_err(|cause| FileFault::new("replace", path, cause)),
+    };
+    if placed.is_err() {
+        // It would only take up space, which may be what there is none of.
+        drop(fs::remove_file(&fresh));
+    }
+    placed
 }
 
 /// Makes a directory and what is missing above it, from the top down, each on the device before the
@@ -91,11 +125,14 @@ impl DataDir {
 ///
 /// # Errors
 /// It cannot be made, or there is something else of that name.
-pub(crate) fn make(path: &Path) -> io::Result<()> {
+pub(crate) fn make(path: &Path) -> Result<(), FileFault> {
     make_with(path, &mut sync)
 }
 
-fn make_with(path: &Path, sync: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+fn make_with(
+    path: &Path,
+    sync: &mut impl FnMut(&Path) -> Result<(), FileFault>,
+) -> Result<(), FileFault> {
     let parent = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
@@ -113,15 +150,21 @@ fn make_with(path: &Path, sync: &mut impl FnMut(&Path) -> io::Result<()>) -> io:
         Ok(()) => sync(parent),
         Err(_) if path.is_dir() => match sync(parent) {
             // A directory that may not be looked into was made by somebody else.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            Err(fault) if fault.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         },
-        Err(error) => Err(error),
+        Err(cause) => Err(FileFault::new("make the directory", path, cause)),
     }
 }
 
-fn sync(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+/// Commits the names in a directory.
+///
+/// # Errors
+/// The disk's own fault.
+pub(crate) fn sync(directory: &Path) -> Result<(), FileFault> {
+    File::open(directory)
+        .and_then(|opened| opened.sync_all())
+        .map_err(|cause| FileFault::new("sync the directory", directory, cause))
 }
 
 #[cfg(test)]
@@ -135,6 +178,13 @@ mod tests {
         let first = DataDir::lock(&path).unwrap();
         let sentence = DataDir::lock(&path).unwrap_err();
         assert!(sentence.contains("a broker that is running"), "{sentence}");
+        // Whatever is removed from it, it is the same directory.
+        for entry in fs::read_dir(&path).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        fs::write(path.join("lock"), "").unwrap();
+        fs::remove_file(path.join("lock")).unwrap();
+        DataDir::lock(&path).unwrap_err();
         drop(first);
         DataDir::lock(&path).unwrap();
     }
@@ -155,8 +205,39 @@ mod tests {
         assert_eq!(data.read("state").unwrap(), None);
         data.replace("state", "one").unwrap();
         data.replace("state", "two").unwrap();
-        assert_eq!(data.read("state").unwrap().as_deref(), Some("two"));
+        assert_eq!(data.read("state").unwrap().as_deref(), Some(&b"two"[..]));
         assert!(!temp.path().join("state.new").exists());
+    }
+
+    #[test]
+    fn what_lies_in_the_way_of_a_file_is_named_with_the_cure() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        let (state, fresh) = (temp.path().join("state"), temp.path().join("state.new"));
+        // A link that leads nowhere is no file, and nothing is written where it leads.
+        std::os::unix::fs::symlink(temp.path().join("elsewhere"), &fresh).unwrap();
+        data.replace("state", "one").unwrap();
+        assert!(!temp.path().join("elsewhere").exists() && !state.is_symlink());
+
+        fs::create_dir(&fresh).unwrap();
+        let sentence = data.replace("state", "two").unwrap_err().to_string();
+        assert!(
+            sentence.contains("could not remove") && sentence.contains("state.new: "),
+            "{sentence}"
+        );
+        fs::remove_dir(&fresh).unwrap();
+        fs::remove_file(&state).unwrap();
+        fs::create_dir(&state).unwrap();
+        let sentence = data.read("state").unwrap_err().to_string();
+        assert!(
+            sentence.contains(&format!("could not read {}", state.display()))
+                && sentence.contains("move it away"),
+            "{sentence}"
+        );
+        fs::remove_dir(&state).unwrap();
+        std::os::unix::fs::symlink("/not mounted", &state).unwrap();
+        let sentence = data.read("state").unwrap_err().to_string();
+        assert!(sentence.contains("a link lead nowhere"), "{sentence}");
     }
 
     #[test]

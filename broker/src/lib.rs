@@ -19,7 +19,9 @@ mod data_dir;
 mod dev;
 mod door;
 mod exposition;
+mod file_fault;
 mod http;
+mod identity;
 mod kafka_core;
 mod listeners;
 mod logging;
@@ -30,6 +32,8 @@ mod readiness;
 mod serve;
 mod settings;
 mod shutdown;
+mod state_error;
+mod state_text;
 mod stream_dirs;
 mod sweep;
 

@@ -92,7 +92,7 @@ impl<M: From<Ping>> Probed<M> {
             Err(_) => {
                 tracing::warn!(
                     core = self.number,
-                    waited_ms = STUCK.as_millis(),
+                    waited_ms = milliseconds(STUCK),
                     "a core does not take messages"
                 );
                 taken.await
@@ -102,11 +102,16 @@ impl<M: From<Ping>> Probed<M> {
         self.answered.record(sent, taken);
         let waited = taken.until(sent);
         if waited >= STUCK {
-            let waited_ms = waited.as_millis();
+            let waited_ms = milliseconds(waited);
             tracing::warn!(core = self.number, waited_ms, "a core takes messages again");
         }
         true
     }
+}
+
+/// For the log, whose JSON has no numbers beyond 64 bits.
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

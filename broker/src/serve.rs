@@ -12,7 +12,7 @@ use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -189,7 +189,7 @@ impl<S: Shards> Connections<S> {
                     ip: peer.ip(),
                 };
                 let this = Rc::clone(self);
-                self.spawn(async move { this.serve(stream, peer.to_string(), pass).await });
+                self.spawn(async move { this.serve(stream, peer, pass).await });
             }
             Err(full) => {
                 let reason = match full {
@@ -202,7 +202,7 @@ impl<S: Shards> Connections<S> {
         }
     }
 
-    async fn serve(self: Rc<Self>, stream: TcpStream, peer: String, pass: Pass) {
+    async fn serve(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, pass: Pass) {
         let pulse: Rc<Pulse> = Rc::default();
         let number = self.sweep.add(&pulse, self.context.clock.monotonic());
         self.start_sweeping();

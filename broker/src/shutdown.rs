@@ -5,19 +5,22 @@ use crate::boot::{Event, Running};
 use crate::clock::SystemClock;
 use crate::core_task::Message;
 use crate::readiness::Phase;
+use felix_core::ShardId;
 use felix_core::{Clock, Monotonic};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// How long cores may take to close their logs after their connections have ended. A flush of
 /// what was written in the last interval takes milliseconds; a device that hangs takes for ever.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Ends a running broker. `served` is how it came to that: its error is passed on.
+/// Ends a running broker. `served` is how it came to that: its error is passed on. How many shards
+/// have a log that was open and is not closed.
 pub(crate) fn shut_down(
     running: Running,
     drain_timeout: Duration,
     served: Result<(), String>,
-) -> Result<(), String> {
+) -> Result<usize, String> {
     running.phase.send_replace(Phase::Draining);
     let now = SystemClock.monotonic();
     let deadline = now.after(drain_timeout);
@@ -27,7 +30,7 @@ pub(crate) fn shut_down(
     }
     let result = served
         .and_then(|()| wait(&running, deadline.after(CLOSE_TIMEOUT), Step::Drained))
-        .and_then(|()| {
+        .and_then(|_| {
             for core in &running.cores {
                 core.send(Message::Close);
             }
@@ -41,7 +44,7 @@ pub(crate) fn shut_down(
         }
     }
     running.control.end();
-    result
+    result.map(|unclosed| unclosed.len())
 }
 
 /// What is waited for.
@@ -53,14 +56,20 @@ enum Step {
     Ended,
 }
 
-/// Waits until every core has taken the step.
-fn wait(running: &Running, deadline: Monotonic, step: Step) -> Result<(), String> {
+/// Waits until every core has taken the step. The shards whose logs the cores could not close.
+fn wait(running: &Running, deadline: Monotonic, step: Step) -> Result<HashSet<ShardId>, String> {
+    let mut unclosed = HashSet::new();
     let mut left = running.cores.len();
     while left > 0 {
         let patience = deadline.until(SystemClock.monotonic());
         let taken = match running.events.recv_timeout(patience) {
             Ok(Event::CoreDrained(_)) => Step::Drained,
-            Ok(Event::CoreEnded(_)) => Step::Ended,
+            Ok(Event::CoreEnded {
+                unclosed: these, ..
+            }) => {
+                unclosed.extend(these);
+                Step::Ended
+            }
             Ok(Event::CoreOpened { .. } | Event::Signal(_)) => continue,
             Ok(Event::CoreFailed { core, fault }) => {
                 return Err(format!("core {core} failed while shutting down: {fault}"));
@@ -71,7 +80,7 @@ fn wait(running: &Running, deadline: Monotonic, step: Step) -> Result<(), String
             left -= 1;
         }
     }
-    Ok(())
+    Ok(unclosed)
 }
 
 fn late(cores: usize, step: Step) -> String {

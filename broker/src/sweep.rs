@@ -27,18 +27,22 @@ const LOOK_MAX: usize = 256;
 const PART_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a peer may hold memory that others wait for while it moves less than
-/// [`PROGRESS_BYTES_MIN`] and completes nothing. A consumer that pauses may do so for as long as it
-/// likes where there is enough.
+/// [`progress_bytes`] of it. A consumer that pauses may do so for as long as it likes where there
+/// is enough.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// Sent or taken by a peer, this is progress. One byte now and then is not: it would keep others
-/// waiting for days.
+/// waiting, and its connection open, for days.
 const PROGRESS_BYTES_MIN: u64 = 64 << 10;
+
+/// Nor is this part of what a peer holds or less: who holds much has to move much, so that nobody
+/// holds what others wait for longer than so many times [`STALL_MAX`].
+const PROGRESS_PARTS: u64 = 4;
 
 /// Why a connection was told to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
-    /// It asked nothing, and nothing was under way.
+    /// It asked nothing, hardly sent anything, and nothing was under way.
     Idle,
     /// It held memory that others waited for, and its peer did next to nothing.
     Stalled,
@@ -60,10 +64,43 @@ pub(crate) struct Sweep {
 struct Watched {
     pulse: Rc<Pulse>,
     requests: u64,
+    /// When it last asked, and the bytes it had moved by then.
     asked: Monotonic,
-    bytes: u64,
-    moved: Monotonic,
+    asked_bytes: u64,
+    request: Progress,
+    answers: Progress,
     told: Option<Cause>,
+}
+
+/// How a peer goes on with what only it can go on with. Lives with its [`Watched`].
+#[derive(Debug)]
+struct Progress {
+    /// The bytes it had moved when it last was in nobody's way, or had moved enough.
+    bytes: u64,
+    /// When that was.
+    at: Monotonic,
+}
+
+/// The least that a peer has to move in [`STALL_MAX`] of so many bytes that it holds.
+fn progress_bytes(held: usize) -> u64 {
+    let held = u64::try_from(held).expect("a size fits 64 bits");
+    PROGRESS_BYTES_MIN.max(held / PROGRESS_PARTS)
+}
+
+impl Progress {
+    fn new(now: Monotonic) -> Self {
+        Self { bytes: 0, at: now }
+    }
+
+    /// Looks at what was moved of the `held` bytes that are `awaited` by others; whether it has
+    /// been too little for too long.
+    fn has_stalled(&mut self, now: Monotonic, awaited: bool, held: usize, bytes: u64) -> bool {
+        let moved = bytes.wrapping_sub(self.bytes);
+        if !awaited || held == 0 || moved >= progress_bytes(held) {
+            *self = Self { bytes, at: now };
+        }
+        now.until(self.at) >= STALL_MAX
+    }
 }
 
 impl Sweep {
@@ -87,8 +124,9 @@ impl Sweep {
             pulse: Rc::clone(pulse),
             requests: 0,
             asked: now,
-            bytes: 0,
-            moved: now,
+            asked_bytes: 0,
+            request: Progress::new(now),
+            answers: Progress::new(now),
             told: None,
         };
         self.watched.borrow_mut().insert(number, watched);
@@ -154,21 +192,25 @@ impl Watched {
     ) -> Option<Cause> {
         let (requests, bytes) = (self.pulse.requests(), self.pulse.bytes());
         let begun = requests != self.requests;
-        if self.pulse.is_busy() || begun {
-            (self.requests, self.asked) = (requests, now);
+        // Who is in the midst of a long request is asking.
+        let asking = bytes.wrapping_sub(self.asked_bytes) >= PROGRESS_BYTES_MIN;
+        if self.pulse.is_busy() || begun || asking {
+            (self.requests, self.asked, self.asked_bytes) = (requests, now, bytes);
         }
         let holding = self.pulse.holding();
-        let is_in_the_way =
-            (short.requests && holding.request) || (short.answers && holding.answers);
-        // A request that has arrived whole is progress, too.
-        let progress = begun || bytes.wrapping_sub(self.bytes) >= PROGRESS_BYTES_MIN;
-        if !is_in_the_way || progress {
-            (self.bytes, self.moved) = (bytes, now);
-        }
-        let since = |moment| now.until(moment);
-        let cause = if since(self.moved) >= STALL_MAX {
+        // A request that has arrived whole is progress of requests, and none of answers.
+        let awaited = short.requests && !begun;
+        let received = self.pulse.received_bytes();
+        let request = self
+            .request
+            .has_stalled(now, awaited, holding.request_bytes, received);
+        let sent = self.pulse.sent_bytes();
+        let answers = self
+            .answers
+            .has_stalled(now, short.answers, holding.answer_bytes, sent);
+        let cause = if request || answers {
             Cause::Stalled
-        } else if idle_timeout.is_some_and(|idle| since(self.asked) >= idle) {
+        } else if idle_timeout.is_some_and(|idle| now.until(self.asked) >= idle) {
             Cause::Idle
         } else {
             return None;
@@ -223,6 +265,27 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_flows_in_is_not_idle_and_one_that_drips_is() {
+        for (bytes, idle) in [
+            (0, true),
+            (1, true),
+            (PROGRESS_BYTES_MIN / 10 - 10, true),
+            (PROGRESS_BYTES_MIN / 10 + 10, false),
+        ] {
+            let (sweep, _) = sweep(Some(10));
+            let pulse: Rc<Pulse> = Rc::default();
+            sweep.add(&pulse, seconds(0));
+            let mut causes = Vec::new();
+            for second in 1..60 {
+                pulse.received(bytes);
+                causes.extend(look(&sweep, second));
+            }
+            let expected = if idle { vec![Cause::Idle] } else { vec![] };
+            assert_eq!(causes, expected, "{bytes} bytes a second");
+        }
+    }
+
+    #[test]
     fn without_a_timeout_nobody_is_idle() {
         let (sweep, _) = sweep(None);
         sweep.add(&Rc::default(), seconds(0));
@@ -249,12 +312,12 @@ mod tests {
     }
 
     const REQUEST: Holding = Holding {
-        request: true,
-        answers: false,
+        request_bytes: 200 << 10,
+        answer_bytes: 0,
     };
     const ANSWERS: Holding = Holding {
-        request: false,
-        answers: true,
+        request_bytes: 0,
+        answer_bytes: 200 << 10,
     };
 
     /// A connection that holds this while others wait for memory for requests, as `waiting` does.
@@ -282,12 +345,60 @@ mod tests {
             let (pulse, _waiting) = holder(&sweep, &memory, REQUEST);
             let mut causes = Vec::new();
             for second in 1..60 {
-                pulse.moved(bytes);
+                pulse.received(bytes);
                 causes.extend(look(&sweep, second));
             }
             let expected = if ended { vec![Cause::Stalled] } else { vec![] };
             assert_eq!(causes, expected, "{bytes} bytes a second");
         }
+    }
+
+    #[test]
+    fn who_holds_much_has_to_move_much() {
+        let large = Holding {
+            request_bytes: 8 << 20,
+            answer_bytes: 0,
+        };
+        for (bytes, ended) in [
+            (PROGRESS_BYTES_MIN, true),
+            ((2 << 20) / 10 - 10, true),
+            ((2 << 20) / 10 + 10, false),
+        ] {
+            let (sweep, memory) = sweep(None);
+            let (pulse, _waiting) = holder(&sweep, &memory, large);
+            let mut causes = Vec::new();
+            for second in 1..60 {
+                pulse.received(bytes);
+                // What goes the other way is no progress.
+                pulse.sent(1 << 20);
+                causes.extend(look(&sweep, second));
+            }
+            let expected = if ended { vec![Cause::Stalled] } else { vec![] };
+            assert_eq!(causes, expected, "{bytes} bytes a second");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_asks_on_and_takes_nothing_is_ended_and_one_that_takes_is_not() {
+        let (sweep, memory) = sweep(None);
+        let held = Share::new(&memory.outbound);
+        held.overdraw(memory.outbound.free());
+        let readers = [0, 8 << 10].map(|bytes| {
+            let pulse: Rc<Pulse> = Rc::default();
+            pulse.show(true, ANSWERS);
+            sweep.add(&pulse, seconds(0));
+            (pulse, bytes)
+        });
+        let mut causes = Vec::new();
+        for second in 1..60 {
+            for (pulse, bytes) in &readers {
+                pulse.request();
+                pulse.received(1 << 20);
+                pulse.sent(*bytes);
+            }
+            causes.extend(look(&sweep, second));
+        }
+        assert_eq!(causes, [Cause::Stalled]);
     }
 
     #[test]

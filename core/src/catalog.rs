@@ -119,11 +119,14 @@ impl fmt::Display for CatalogError {
 
 impl std::error::Error for CatalogError {}
 
+/// Tenant, namespace and name: what a stream is called.
+type Name = (String, String, String);
+
 /// All streams, found by name or by id.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     streams: Vec<Stream>,
-    by_topic: HashMap<(String, String), usize>,
+    by_name: HashMap<Name, usize>,
     by_id: HashMap<StreamId, usize>,
 }
 
@@ -137,8 +140,9 @@ impl Catalog {
         let mut catalog = Self::default();
         for (index, stream) in streams.iter().enumerate() {
             check(stream)?;
-            let key = (stream.tenant.clone(), stream.topic());
-            if catalog.by_topic.insert(key, index).is_some() {
+            let tenant = stream.tenant.clone();
+            let key = (tenant, stream.namespace.clone(), stream.name.clone());
+            if catalog.by_name.insert(key, index).is_some() {
                 return Err(CatalogError::Duplicate {
                     tenant: stream.tenant.clone(),
                     topic: stream.topic(),
@@ -165,27 +169,39 @@ impl Catalog {
             .and_then(|index| self.streams.get(*index))
     }
 
-    /// The stream a tenant means by a Kafka topic name.
+    /// The stream of this name in a tenant's namespace.
+    #[must_use]
+    pub fn named(&self, tenant: &str, namespace: &str, name: &str) -> Option<&Stream> {
+        // Building the key costs three short copies a lookup, which a hash map keyed by borrowed
+        // names would save at the price of a second key type.
+        let key = (tenant.to_owned(), namespace.to_owned(), name.to_owned());
+        self.by_name
+            .get(&key)
+            .and_then(|index| self.streams.get(*index))
+    }
+
+    /// The stream a tenant means by a Kafka topic name, which is split at its first dot.
     #[must_use]
     pub fn topic(&self, tenant: &str, topic: &str) -> Option<&Stream> {
-        // Building the key costs two short copies a lookup, which a hash map keyed by a borrowed
-        // pair would save at the price of a second key type.
-        let index = self.by_topic.get(&(tenant.to_owned(), topic.to_owned()))?;
-        self.streams.get(*index)
+        let (namespace, name) = topic.split_once('.')?;
+        self.named(tenant, namespace, name)
     }
 }
 
 fn check(stream: &Stream) -> Result<(), CatalogError> {
-    check_name("tenant", &stream.tenant)?;
-    check_name("namespace", &stream.namespace)?;
-    check_name("stream", &stream.name)?;
-    if stream.namespace.contains('.') {
-        // A topic name is split at its first dot, so such a stream could never be named.
-        return Err(CatalogError::Name {
-            part: "namespace",
-            name: stream.namespace.clone(),
-            fault: "has a dot; a topic name is split at its first dot",
-        });
+    for (part, name, fault) in [
+        ("tenant", &stream.tenant, name_fault(&stream.tenant)),
+        (
+            "namespace",
+            &stream.namespace,
+            namespace_fault(&stream.namespace),
+        ),
+        ("stream", &stream.name, name_fault(&stream.name)),
+    ] {
+        if let Some(fault) = fault {
+            let name = name.clone();
+            return Err(CatalogError::Name { part, name, fault });
+        }
     }
     if stream.topic().len() > TOPIC_NAME_BYTES_MAX {
         return Err(CatalogError::Name {
@@ -203,8 +219,10 @@ fn check(stream: &Stream) -> Result<(), CatalogError> {
     Ok(())
 }
 
-fn check_name(part: &'static str, name: &str) -> Result<(), CatalogError> {
-    let fault = if name.is_empty() {
+/// What keeps `name` from being the name of a tenant or a stream.
+#[must_use]
+pub fn name_fault(name: &str) -> Option<&'static str> {
+    Some(if name.is_empty() {
         "is empty"
     } else if name.len() > TOPIC_NAME_BYTES_MAX {
         "is longer than 249 characters"
@@ -213,12 +231,17 @@ fn check_name(part: &'static str, name: &str) -> Result<(), CatalogError> {
     } else if !is_legal(name) {
         "has a character outside A-Z a-z 0-9 . _ -"
     } else {
-        return Ok(());
-    };
-    Err(CatalogError::Name {
-        part,
-        name: name.to_owned(),
-        fault,
+        return None;
+    })
+}
+
+/// What keeps `name` from being the name of a namespace.
+#[must_use]
+pub fn namespace_fault(name: &str) -> Option<&'static str> {
+    // With a dot in it, none of its streams could ever be named.
+    name_fault(name).or_else(|| {
+        let has_dot = name.contains('.');
+        has_dot.then_some("has a dot; a topic name is split at its first dot")
     })
 }
 
@@ -255,6 +278,15 @@ mod tests {
         );
         assert!(catalog.topic("other", "default.clicks").is_none());
         assert!(catalog.topic("dev", "clicks").is_none());
+    }
+
+    #[test]
+    fn a_namespace_with_a_dot_means_no_stream_of_another_namespace() {
+        let catalog = Catalog::new(vec![stream("a", "b.x", 1)]).unwrap();
+        let id = |found: Option<&Stream>| found.map(|stream| stream.id);
+        assert_eq!(id(catalog.topic("dev", "a.b.x")), Some(StreamId(1)));
+        assert_eq!(id(catalog.named("dev", "a", "b.x")), Some(StreamId(1)));
+        assert_eq!(id(catalog.named("dev", "a.b", "x")), None);
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub struct Generation(u32);
 impl Generation {
     /// The first generation of a shard whose catalog entry asks for nothing higher.
     pub const FIRST: Self = Self(1);
+    /// The greatest the wire can carry (a signed 32-bit integer). None follows it.
+    pub const MAX: Self = Self(i32::MAX as u32);
 
     /// A generation from a plain number. Panics above 2^31 - 1, which the wire cannot carry.
     #[must_use]
@@ -98,10 +100,14 @@ impl Generation {
         self.0
     }
 
-    /// The generation that follows. Panics past 2^31 - 1.
+    /// The generation that follows; `None` after [`Generation::MAX`], which a file may state.
     #[must_use]
-    pub const fn next(self) -> Self {
-        Self::new(self.0 + 1)
+    pub const fn next(self) -> Option<Self> {
+        if self.0 < Self::MAX.0 {
+            Some(Self(self.0 + 1))
+        } else {
+            None
+        }
     }
 }
 

@@ -21,6 +21,15 @@ pub const REQUEST_DECOMPRESSED_BYTES_MAX: usize = 64 << 20;
 /// their core, so that no core is in another's way.
 pub const HEAVY_JOBS_PER_CORE_MAX: usize = 4;
 
+/// Searches of one core that may hold a batch that is too much work for it, one of each shard: a
+/// device that is stuck under one shard leaves the searches of others their places. Further ones
+/// wait in line.
+pub const HEAVY_SEARCHES_IN_FLIGHT_MAX: usize = 4;
+
+/// Those of them that may have their job with the side threads. Fewer than the core may have there,
+/// so that clients that search leave the threads to those who publish.
+pub const HEAVY_SEARCH_JOBS_PER_CORE_MAX: usize = 1;
+
 /// Bytes of one Kafka request after authentication, the length prefix not counted. Answer: the
 /// connection is closed and the reason logged.
 pub const REQUEST_BYTES_MAX: usize = 8 << 20;
@@ -34,6 +43,10 @@ pub const REQUEST_BYTES_BEFORE_AUTH_MAX: usize = 64 << 10;
 /// no bound by themselves, nor of the time that an answer takes. A consumer of 10,000 topics of one
 /// partition has room. Answer: the connection is closed and the reason logged.
 pub const REQUEST_ELEMENTS_MAX: usize = 1 << 15;
+
+/// Bytes of one batch in a log: one comes in a request. A length above it is damage, and never
+/// allocated. May be raised; lowered, it would refuse logs that were whole.
+pub const BATCH_BYTES_MAX: usize = REQUEST_BYTES_MAX;
 
 /// Requests of one connection that may await their answers. Over it the connection is not read
 /// until one is answered.
@@ -68,9 +81,25 @@ pub const SHARDS_PER_STREAM_MAX: u32 = 1024;
 /// 32-bit integers.
 pub const SEGMENT_SPAN_MAX: u64 = i32::MAX as u64;
 
+/// Offsets kept free behind the end of every log, so that what an index entry says, whatever it is
+/// (32 bits), still is an offset. No honest log comes near: a million records a second take 292,000
+/// years. Answer: the log is refused, and an append is a storage error.
+pub const LOG_ROOM: u64 = 1 << 32;
+
 /// Bytes written to a shard and not yet committed. Over it further appends wait at the shard, and
 /// only the connections that sent them stop being read.
 pub const SHARD_UNCOMMITTED_BYTES_MAX: usize = 32 << 20;
+
+/// Shards that the waiting Fetches of one core may watch, all together. One that is watched takes
+/// some 160 bytes more for as long as the Fetch waits (measured with 400 polls of 1024 shards), so
+/// these are 20 MiB. Room for ten thousand consumers of a dozen partitions. Answer: a Fetch beyond
+/// it looks again half way and at its deadline.
+pub const WATCHED_SHARDS_PER_CORE_MAX: usize = 1 << 17;
+
+/// Shards that one Fetch may watch however many others watch, so that few consumers of everything
+/// slow down none of a few partitions. The eight Fetches of a connection then take less than the
+/// 16 KiB that a connection may hold in any case.
+pub const WATCHED_SHARDS_IN_ANY_CASE_MAX: usize = 8;
 
 /// Requests one core may have on the way to another at once: the credits of a lane.
 pub const LANE_CREDITS: usize = 256;
@@ -91,6 +120,8 @@ pub const COLD_READS_IN_FLIGHT_PER_SHARD_MAX: usize = COLD_READS_IN_FLIGHT_MAX /
 /// open are served meanwhile.
 pub const SHARDS_OPENING_MAX: usize = 4;
 
+const _: () = assert!(HEAVY_SEARCH_JOBS_PER_CORE_MAX < HEAVY_JOBS_PER_CORE_MAX);
+const _: () = assert!(WATCHED_SHARDS_IN_ANY_CASE_MAX < WATCHED_SHARDS_PER_CORE_MAX);
 const _: () = assert!(REQUEST_BYTES_BEFORE_AUTH_MAX <= REQUEST_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_ON_CORE_MAX <= BATCH_DECOMPRESSED_BYTES_MAX);
 const _: () = assert!(BATCH_DECOMPRESSED_BYTES_MAX <= REQUEST_DECOMPRESSED_BYTES_MAX);
@@ -98,4 +129,7 @@ const _: () = assert!(REQUEST_BYTES_MAX <= REQUEST_DECOMPRESSED_BYTES_MAX);
 const _: () = assert!(REQUEST_BYTES_MAX <= PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX);
 const _: () = assert!(REQUEST_BYTES_MAX <= SHARD_UNCOMMITTED_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MAX <= OUTBOUND_BYTES_PER_CONNECTION_MAX);
-const _: () = assert!((REQUEST_BYTES_MAX as u64) < SEGMENT_SPAN_MAX);
+const _: () = assert!((BATCH_BYTES_MAX as u64) < SEGMENT_SPAN_MAX);
+const _: () = assert!(REQUEST_BYTES_MAX <= BATCH_BYTES_MAX);
+const _: () = assert!(BATCH_BYTES_MAX <= FETCH_BYTES_MAX);
+const _: () = assert!(SEGMENT_SPAN_MAX < LOG_ROOM);

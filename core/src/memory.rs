@@ -5,12 +5,16 @@
 //! holds. Requests and answers have a pool each, so that peers that do not read their answers
 //! leave untouched what peers that write need.
 
+mod line;
+
+pub use line::Origin;
+
 use crate::limits::REQUEST_BYTES_MAX;
 use crate::metrics::{Counter, Kind, Metrics, Sample};
+use line::{Line, Place};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// One answer may take one of so many parts of what is left for answers, so that many that are begun
 /// at once share it. Where less is left than such a part of the whole, answers are short.
@@ -42,7 +46,7 @@ impl Memory {
     pub fn short(&self) -> Short {
         Short {
             requests: self.inbound.has_waiting(),
-            answers: self.outbound.is_nearly_used_up(),
+            answers: self.outbound.is_nearly_used_up() || self.outbound.has_waiting(),
         }
     }
 }
@@ -52,8 +56,9 @@ impl Memory {
 pub struct Short {
     /// A request waits for memory.
     pub requests: bool,
-    /// Answers hold next to all that there is for them, or more. Those who wait until some are sent
-    /// come to rest wherever the last of them looked, which is seldom at the very last byte.
+    /// A Fetch waits for memory, or answers hold next to all that there is for them, or more. Those
+    /// who wait until some are sent come to rest wherever the last of them looked, which is seldom
+    /// at the very last byte.
     pub answers: bool,
 }
 
@@ -67,14 +72,14 @@ impl Metrics for Memory {
                 label: Some(("direction", direction.to_owned())),
                 value: as_value(u64::try_from(pool.used()).expect("a size fits 64 bits")),
             });
+            take(Sample {
+                name: "felix_memory_waits_total",
+                help: "Times that a large request, or a Fetch of a large batch, waited for memory.",
+                kind: Kind::Counter,
+                label: Some(("direction", direction.to_owned())),
+                value: as_value(pool.waits()),
+            });
         }
-        take(Sample {
-            name: "felix_memory_waits_total",
-            help: "Times that a connection was not read until memory was free for its request.",
-            kind: Kind::Counter,
-            label: None,
-            value: as_value(self.inbound.waits()),
-        });
     }
 }
 
@@ -92,18 +97,11 @@ fn as_value(count: u64) -> f64 {
 pub struct Pool {
     bytes_max: usize,
     used: Cell<usize>,
+    /// Those of them that are given back only after their owner's wish is fulfilled.
+    stuck: Cell<usize>,
     promised: Cell<usize>,
-    /// First come, first served, so that a large wish is not overtaken by small ones for ever.
-    line: RefCell<VecDeque<Rc<Place>>>,
+    line: RefCell<Line>,
     waits: Counter,
-}
-
-/// A place in line.
-#[derive(Debug)]
-struct Place {
-    bytes: usize,
-    granted: Cell<bool>,
-    waker: RefCell<Waker>,
 }
 
 impl Pool {
@@ -113,6 +111,7 @@ impl Pool {
         Self {
             bytes_max,
             used: Cell::new(0),
+            stuck: Cell::new(0),
             promised: Cell::new(0),
             line: RefCell::default(),
             waits: Counter::default(),
@@ -155,41 +154,70 @@ impl Pool {
         self.waits.value()
     }
 
-    /// A wish of any size is fulfilled once nobody else holds anything.
+    /// A wish of any size is fulfilled once nobody holds anything who might give it back before.
     fn has(&self, bytes: usize) -> bool {
-        self.used.get() == 0 || bytes <= self.free()
+        self.used.get() == self.stuck.get() || bytes <= self.free()
     }
 
-    fn take(&self, bytes: usize) {
+    fn take(&self, origin: Origin, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         let used = self.used.get().checked_add(bytes);
         self.used.set(used.expect("memory fits the address space"));
+        self.line.borrow_mut().take(origin, bytes);
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn give_back(&self, origin: Origin, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         let used = self.used.get().checked_sub(bytes);
         self.used.set(used.expect("what is given back was taken"));
+        self.line.borrow_mut().give_back(origin, bytes);
+        self.serve_line();
+    }
+
+    fn join_line(&self, place: &Rc<Place>) {
+        self.stuck.set(self.stuck.get() + place.stuck.get());
+        self.line.borrow_mut().push(Rc::clone(place));
+        // Its address may hold less than those of all who wait.
         self.serve_line();
     }
 
     fn serve_line(&self) {
-        let mut line = self.line.borrow_mut();
-        while let Some(place) = line.pop_front() {
-            if !self.has(place.bytes) {
-                line.push_front(place);
+        loop {
+            let mut line = self.line.borrow_mut();
+            let first = line.first().filter(|place| self.has(place.bytes));
+            let Some(place) = first.cloned() else {
                 return;
-            }
-            self.take(place.bytes);
+            };
+            line.remove(&place);
+            drop(line);
+            self.take(place.origin, place.bytes);
+            self.come_loose(&place);
             place.granted.set(true);
             place.waker.borrow().wake_by_ref();
         }
     }
 
     fn leave_line(&self, place: &Rc<Place>) {
-        self.line
-            .borrow_mut()
-            .retain(|other| !Rc::ptr_eq(other, place));
+        self.line.borrow_mut().remove(place);
+        self.come_loose(place);
         // Those behind may want less.
         self.serve_line();
+    }
+
+    fn come_loose(&self, place: &Place) {
+        let stuck = self.stuck.get().checked_sub(place.stuck.take());
+        self.stuck.set(stuck.expect("what is loose now was stuck"));
+    }
+
+    /// The owner of a place that waits holds this much now.
+    fn restick(&self, place: &Place, held: usize) {
+        let others = self.stuck.get().checked_sub(place.stuck.replace(held));
+        let others = others.expect("what was stuck is counted");
+        self.stuck.set(others + held);
     }
 }
 
@@ -197,16 +225,38 @@ impl Pool {
 #[derive(Debug)]
 pub struct Share {
     pool: Rc<Pool>,
+    origin: Origin,
     held: Cell<usize>,
-    place: RefCell<Option<Rc<Place>>>,
+    place: RefCell<Option<Wish>>,
+}
+
+/// An owner's place in line, and whether it gives nothing back before it is served.
+#[derive(Debug)]
+struct Wish {
+    place: Rc<Place>,
+    sticks: bool,
+}
+
+impl Wish {
+    /// Whether what its owner holds is stuck.
+    fn is_stuck(&self) -> bool {
+        self.sticks && !self.place.granted.get()
+    }
 }
 
 impl Share {
-    /// Holds nothing yet.
+    /// Holds nothing yet, for nobody in particular.
     #[must_use]
     pub fn new(pool: &Rc<Pool>) -> Self {
+        Self::of(pool, Origin::Unknown)
+    }
+
+    /// Holds nothing yet. What it comes to hold counts as `origin`'s.
+    #[must_use]
+    pub fn of(pool: &Rc<Pool>, origin: Origin) -> Self {
         Self {
             pool: Rc::clone(pool),
+            origin,
             held: Cell::new(0),
             place: RefCell::new(None),
         }
@@ -221,35 +271,58 @@ impl Share {
     /// Takes so many bytes, waiting in line where they are not free. A call while waiting goes on
     /// with the same wish.
     pub fn poll_reserve(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
-        let mut place = self.place.borrow_mut();
-        if let Some(waiting) = place.as_ref() {
-            assert_eq!(waiting.bytes, bytes, "one wish at a time");
-            if !waiting.granted.get() {
-                waiting.waker.borrow_mut().clone_from(cx.waker());
+        self.poll_wish(cx, bytes, false)
+    }
+
+    /// As [`poll_reserve`](Self::poll_reserve), for an owner who gives back nothing of what it holds
+    /// before it is served. Where everybody who holds something waits so, the first of them is
+    /// served, whatever is free: nobody else could go on.
+    pub fn poll_reserve_stuck(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
+        self.poll_wish(cx, bytes, true)
+    }
+
+    fn poll_wish(&self, cx: &mut Context<'_>, bytes: usize, sticks: bool) -> Poll<()> {
+        let mut wish = self.place.borrow_mut();
+        if let Some(Wish { place, .. }) = wish.as_ref() {
+            assert_eq!(place.bytes, bytes, "one wish at a time");
+            if !place.granted.get() {
+                place.waker.borrow_mut().clone_from(cx.waker());
                 return Poll::Pending;
             }
-            *place = None;
+            *wish = None;
         } else if self.pool.has_waiting() || !self.pool.has(bytes) {
-            let waiting = Rc::new(Place {
-                bytes,
-                granted: Cell::new(false),
-                waker: RefCell::new(cx.waker().clone()),
-            });
-            self.pool.waits.increment();
-            self.pool.line.borrow_mut().push_back(Rc::clone(&waiting));
-            *place = Some(waiting);
-            return Poll::Pending;
+            let stuck = if sticks { self.held.get() } else { 0 };
+            let place = Rc::new(Place::new(bytes, self.origin, stuck, cx.waker()));
+            self.pool.join_line(&place);
+            if !place.granted.get() {
+                self.pool.waits.increment();
+                *wish = Some(Wish { place, sticks });
+                return Poll::Pending;
+            }
         } else {
-            self.pool.take(bytes);
+            self.pool.take(self.origin, bytes);
         }
         self.held.set(self.held.get() + bytes);
         Poll::Ready(())
     }
 
+    fn restick(&self) {
+        if let Some(wish) = self.place.borrow().as_ref().filter(|wish| wish.is_stuck()) {
+            self.pool.restick(&wish.place, self.held.get());
+        }
+    }
+
+    /// Whether it waits in line, or has not yet taken what it was granted there.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.place.borrow().is_some()
+    }
+
     /// Takes so many bytes even where they are not free: for what is there already, or is little.
     pub fn overdraw(&self, bytes: usize) {
-        self.pool.take(bytes);
+        self.pool.take(self.origin, bytes);
         self.held.set(self.held.get() + bytes);
+        self.restick();
     }
 
     /// Gives so many bytes back.
@@ -257,20 +330,21 @@ impl Share {
         let held = self.held.get().checked_sub(bytes);
         self.held
             .set(held.expect("no more is given back than is held"));
-        self.pool.give_back(bytes);
+        self.restick();
+        self.pool.give_back(self.origin, bytes);
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
+        if let Some(Wish { place, .. }) = self.place.take() {
             if place.granted.get() {
-                self.pool.give_back(place.bytes);
+                self.pool.give_back(self.origin, place.bytes);
             } else {
                 self.pool.leave_line(&place);
             }
         }
-        self.pool.give_back(self.held.get());
+        self.pool.give_back(self.origin, self.held.get());
     }
 }
 
@@ -321,6 +395,8 @@ impl Drop for Promise {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::net::IpAddr;
+    use std::task::Waker;
 
     fn reserve(share: &Share, bytes: usize) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
@@ -425,17 +501,102 @@ mod tests {
         assert!(memory.short().requests && !memory.short().answers);
     }
 
+    fn origin(last: u8) -> Origin {
+        IpAddr::from([192, 0, 2, last]).into()
+    }
+
+    #[test]
+    fn all_connections_of_an_address_are_one_and_so_are_those_of_an_ipv6_network() {
+        let of = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap());
+        assert_eq!(of("::ffff:192.0.2.7"), origin(7));
+        assert_ne!(origin(7), origin(8));
+        assert_eq!(of("2001:db8:0:1::7"), of("2001:db8:0:1:ffff::8"));
+        assert_ne!(of("2001:db8:0:1::7"), of("2001:db8:0:2::7"));
+    }
+
+    #[test]
+    fn an_address_that_holds_all_does_not_keep_another_behind_those_who_wait_for_it() {
+        let pool = Rc::new(Pool::new(100));
+        let holders: Vec<Share> = (0..10).map(|_| Share::of(&pool, origin(1))).collect();
+        let waiting: Vec<Share> = (0..50).map(|_| Share::of(&pool, origin(1))).collect();
+        assert!(holders.iter().all(|share| reserve(share, 10)));
+        assert!(!waiting.iter().any(|share| reserve(share, 10)));
+        let other = Share::of(&pool, origin(2));
+        assert!(!reserve(&other, 15));
+        holders[0].release(10);
+        assert!(
+            !waiting.iter().any(|share| reserve(share, 10)),
+            "a large wish that is next is waited for"
+        );
+        holders[1].release(10);
+        assert!(reserve(&other, 15));
+        // A second one of the same address comes before those of the one that holds more.
+        let second = Share::of(&pool, origin(2));
+        assert!(!reserve(&second, 10));
+        holders[2].release(10);
+        assert!(reserve(&second, 10));
+        drop((holders, other, second));
+        assert_eq!(
+            waiting.iter().filter(|share| reserve(share, 10)).count(),
+            10
+        );
+        drop(waiting);
+        assert!(pool.line.borrow().is_forgotten());
+    }
+
+    #[test]
+    fn who_holds_what_only_they_could_give_back_after_they_are_served_are_served() {
+        let pool = Rc::new(Pool::new(100));
+        let mut cx = Context::from_waker(Waker::noop());
+        let [first, second, third] = [(); 3].map(|()| Share::new(&pool));
+        third.overdraw(10);
+        first.overdraw(40);
+        assert!(first.poll_reserve_stuck(&mut cx, 80).is_pending());
+        second.overdraw(50);
+        assert!(second.poll_reserve_stuck(&mut cx, 80).is_pending());
+        // What comes to those who wait is stuck, too.
+        second.overdraw(5);
+        assert!(first.poll_reserve_stuck(&mut cx, 80).is_pending());
+        drop(third);
+        assert!(first.poll_reserve_stuck(&mut cx, 80).is_ready());
+        assert!(second.poll_reserve_stuck(&mut cx, 80).is_pending(), "one");
+        first.release(120);
+        assert!(second.poll_reserve_stuck(&mut cx, 80).is_ready());
+        assert_eq!((pool.used(), pool.stuck.get()), (135, 0));
+        let gone = Share::new(&pool);
+        gone.overdraw(7);
+        assert!(gone.poll_reserve_stuck(&mut cx, 80).is_pending());
+        assert_eq!(pool.stuck.get(), 7);
+        drop((gone, second));
+        assert_eq!((pool.used(), pool.stuck.get()), (0, 0));
+    }
+
+    #[test]
+    fn a_fetch_that_waits_makes_answers_short() {
+        let memory = Memory::new(0);
+        let holder = Share::new(&memory.outbound);
+        assert!(reserve(&holder, memory.outbound.free() / 2));
+        let waiting = Share::new(&memory.outbound);
+        assert!(!reserve(&waiting, memory.outbound.free() + 1));
+        assert!(memory.short().answers);
+        drop(holder);
+        assert_eq!(memory.short(), Short::default());
+    }
+
     proptest! {
         #[test]
         fn reserved_bytes_never_exceed_the_pool_and_whoever_waits_is_served_in_the_end(
-            wishes in prop::collection::vec(1_usize..100, 1..40),
+            wishes in prop::collection::vec((1_usize..100, 0_u8..4), 1..40),
         ) {
             let pool = Rc::new(Pool::new(100));
-            let shares: Vec<Share> = wishes.iter().map(|_| Share::new(&pool)).collect();
+            let shares: Vec<Share> = wishes
+                .iter()
+                .map(|(_, address)| Share::of(&pool, origin(*address)))
+                .collect();
             let mut served = vec![false; wishes.len()];
             let mut order = Vec::new();
             while order.len() < wishes.len() {
-                for (index, bytes) in wishes.iter().enumerate() {
+                for (index, (bytes, _)) in wishes.iter().enumerate() {
                     if !served[index] && reserve(&shares[index], *bytes) {
                         served[index] = true;
                         order.push(index);
@@ -446,7 +607,48 @@ mod tests {
                 let holder = *holder.expect("somebody holds, or somebody would have been served");
                 shares[holder].release(shares[holder].held());
             }
-            prop_assert!(order.is_sorted(), "first come, first served: {order:?}");
+            // Within an address: first come, first served.
+            for address in 0..4 {
+                let of_address = order.iter().filter(|index| wishes[**index].1 == address);
+                prop_assert!(of_address.is_sorted(), "{order:?}");
+            }
+            drop(shares);
+            prop_assert!(pool.line.borrow().is_forgotten());
+        }
+
+        #[test]
+        fn a_single_wish_of_another_address_is_served_before_all_of_one_that_holds_everything(
+            held in prop::collection::vec(1_usize..100, 1..20),
+            waiting in prop::collection::vec(1_usize..100, 1..40),
+            wish in 1_usize..100,
+        ) {
+            let all: usize = held.iter().sum();
+            let wish = wish.min(all);
+            let pool = Rc::new(Pool::new(all + 1));
+            let of = |bytes: &Vec<usize>| -> Vec<Share> {
+                bytes.iter().map(|_| Share::of(&pool, origin(1))).collect()
+            };
+            let (holders, in_line) = (of(&held), of(&waiting));
+            let keeper = Share::of(&pool, origin(1));
+            prop_assert!(reserve(&keeper, 1));
+            for (share, bytes) in holders.iter().zip(&held) {
+                prop_assert!(reserve(share, *bytes));
+            }
+            for (share, bytes) in in_line.iter().zip(&waiting) {
+                prop_assert!(!reserve(share, *bytes));
+            }
+            let other = Share::of(&pool, origin(2));
+            prop_assert!(!reserve(&other, wish));
+            for holder in holders {
+                drop(holder);
+                if reserve(&other, wish) {
+                    return Ok(());
+                }
+                for (share, bytes) in in_line.iter().zip(&waiting) {
+                    prop_assert!(!reserve(share, *bytes), "it overtakes");
+                }
+            }
+            prop_assert!(false, "it was never served");
         }
     }
 }

@@ -46,8 +46,11 @@ pub struct Fetch {
     pub parts: Vec<FetchPart>,
     /// Answer as soon as this many bytes are there (or an error is). 0 answers at once.
     pub bytes_min: usize,
-    /// At most this many bytes in all, except that the first batch found is always whole.
+    /// At most this many bytes in all, except that the first batch found may be larger.
     pub bytes_max: usize,
+    /// So large may the first batch found be in any case. If it is larger still, it is left out,
+    /// and nothing that would come after it is brought: see [`Fetched::left_out`].
+    pub first_bytes_max: usize,
     /// Answer with what is there at this moment.
     pub deadline: Monotonic,
 }
@@ -76,6 +79,18 @@ pub struct Fetched {
     pub visible_end: Offset,
     /// The lowest offset that can be read.
     pub log_start: Offset,
+    /// The first batch of all, where it is too large. At most one part of an answer has this, and
+    /// none of them then has records. Seldom there, and boxed because of that.
+    pub left_out: Option<Box<LeftOut>>,
+}
+
+/// A batch that is larger than [`Fetch::first_bytes_max`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// What was asked.
+    pub part: FetchPart,
+    /// The batch's size: whoever asks for the part with as much as `first_bytes_max` gets it.
+    pub bytes: usize,
 }
 
 impl Fetched {

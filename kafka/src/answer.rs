@@ -35,10 +35,10 @@ pub(crate) enum Handled {
     Polling {
         /// The rest.
         answer: LocalBoxFuture<'static, Outcome>,
-        /// The most it may bring, one batch excepted.
+        /// The most it may bring that is not paid for, little excepted.
         bytes_max: usize,
     },
-    /// Something is to be handed to shards before a later request may be handled. The future's
-    /// result is the rest.
-    HandOver(LocalBoxFuture<'static, LocalBoxFuture<'static, Outcome>>),
+    /// No later request may be handled before this: something is to be handed to shards in order, or
+    /// the answer is too large to be made beside others. The future's result is how it goes on.
+    First(LocalBoxFuture<'static, Handled>),
 }

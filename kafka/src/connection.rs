@@ -5,30 +5,29 @@
 //! wait for the first one's commit. While a batch awaits its place in a shard's queue nothing
 //! further is read: that is how a busy shard slows the connections that feed it, and no other.
 
-use crate::answer::{Handled, Outcome};
+mod beginning;
+
+use crate::answer::Outcome;
 use crate::codec::ApiKey;
 use crate::context::Context as Shared;
 use crate::frame::{FrameError, Inbox};
-use crate::handler::{self, Scope};
-use crate::in_flight::{FetchEnd, InFlight, Load};
+use crate::in_flight::InFlight;
 use crate::log::{Asked, Line};
 use crate::metrics::{KafkaMetrics, Refused};
 use crate::outbox::Outbox;
 use crate::pulse::{Ending, Holding, Pulse};
-use crate::request::{Request, RequestError};
-use crate::room::Room;
-use crate::session::Session;
+use crate::request::RequestError;
+use crate::session::{Peer, Session};
 use crate::signal::{Raised, Signal};
-use crate::turn::{BYTES_PER_TURN_MAX, Turn};
-use bytes::BytesMut;
+use crate::turn::Turn;
+use beginning::Underway;
 use felix_core::limits::{
     OUTBOUND_BYTES_PER_CONNECTION_MAX, REQUEST_BYTES_BEFORE_AUTH_MAX, REQUEST_BYTES_MAX,
 };
-use felix_core::memory::{Promise, Share};
+use felix_core::memory::Share;
 use felix_core::stalls::Work;
 use felix_core::{ByteStream, Monotonic, Shards};
 use futures_util::FutureExt;
-use futures_util::future::LocalBoxFuture;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
@@ -43,7 +42,11 @@ const ROUNDS_PER_TURN_MAX: usize = 8;
 ///
 /// Dropping the future drops everything the connection waits for, long polls included; batches
 /// already handed to their shards are still written.
-pub async fn serve<S: Shards, B: ByteStream>(context: Rc<Shared<S>>, stream: B, peer: String) {
+pub async fn serve<S: Shards, B: ByteStream>(
+    context: Rc<Shared<S>>,
+    stream: B,
+    peer: impl Into<Peer>,
+) {
     drop(serve_watched(context, stream, peer, Rc::default()).await);
 }
 
@@ -53,11 +56,11 @@ pub async fn serve<S: Shards, B: ByteStream>(context: Rc<Shared<S>>, stream: B, 
 pub async fn serve_watched<S: Shards, B: ByteStream>(
     context: Rc<Shared<S>>,
     stream: B,
-    peer: String,
+    peer: impl Into<Peer>,
     pulse: Rc<Pulse>,
 ) -> Option<B> {
     let stalls = Rc::clone(&context.stalls);
-    let mut connection = Connection::new(context, stream, peer, pulse);
+    let mut connection = Connection::new(context, stream, &peer.into(), pulse);
     let served = poll_fn(|cx| {
         let begun = stalls.begin();
         let polled = connection.poll(cx);
@@ -86,8 +89,6 @@ impl End {
     }
 }
 
-type HandOver = LocalBoxFuture<'static, LocalBoxFuture<'static, Outcome>>;
-
 /// The state between two polls. Lives on one CPU core.
 struct Connection<S, B> {
     context: Rc<Shared<S>>,
@@ -97,8 +98,8 @@ struct Connection<S, B> {
     reading: bool,
     inbox: Inbox,
     outbox: Outbox,
-    /// A request that is being handed to its shards. Those behind it wait.
-    hand_over: Option<(HandOver, Load)>,
+    /// A request that those behind it wait for, as while it is handed to its shards.
+    underway: Option<Underway>,
     in_flight: InFlight,
     /// The ends of long polls that may still wait.
     polls: Vec<Signal>,
@@ -119,24 +120,24 @@ struct Connection<S, B> {
 }
 
 impl<S: Shards, B: ByteStream> Connection<S, B> {
-    fn new(context: Rc<Shared<S>>, stream: B, peer: String, pulse: Rc<Pulse>) -> Self {
-        let outbound = Rc::new(Share::new(&context.memory.outbound));
+    fn new(context: Rc<Shared<S>>, stream: B, peer: &Peer, pulse: Rc<Pulse>) -> Self {
+        let outbound = Rc::new(Share::of(&context.memory.outbound, peer.origin));
         Self {
-            inbound: Share::new(&context.memory.inbound),
+            inbound: Share::of(&context.memory.inbound, peer.origin),
             reserved_bytes: 0,
             in_flight: InFlight::new(Rc::clone(&outbound)),
             outbound,
             pulse,
             turn: Turn::default(),
             _served: Served::new(&context.metrics),
-            session: Session::new(&peer, context.auth.anonymous()),
+            session: Session::new(&peer.name, context.auth.anonymous()),
             drained: context.drain.raised(),
             context,
             stream,
             reading: true,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
-            hand_over: None,
+            underway: None,
             polls: Vec::new(),
             produced: VecDeque::new(),
             last: None,
@@ -160,7 +161,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         if ending == Some(Ending::AtOnce) {
             let held = Held {
                 request_bytes: self.reserved_bytes,
-                answer_bytes: self.outbox.bytes(),
+                answer_bytes: self.outbox.held_bytes(),
             };
             self.context
                 .log
@@ -171,7 +172,8 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             self.stop();
         }
         let polled = self.rounds(cx);
-        let busy = !self.is_unburdened();
+        // Waiting for memory it is not read, so it cannot go on.
+        let busy = !self.is_unburdened() || self.inbound.is_waiting();
         self.pulse.show(busy, self.holding());
         polled
     }
@@ -180,8 +182,8 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     fn holding(&self) -> Holding {
         let whole = self.inbox.whole_frame(self.request_bytes_max());
         Holding {
-            request: self.reserved_bytes > 0 && whole.is_none(),
-            answers: !self.outbox.is_empty(),
+            request_bytes: whole.map_or(self.reserved_bytes, |_| 0),
+            answer_bytes: self.outbox.held_bytes(),
         }
     }
 
@@ -207,130 +209,36 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     /// Does what can be done without waiting; whether anything was. Where it was not, every source
     /// of progress holds the waker.
     fn round(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        let handed_over = self.poll_hand_over(cx);
+        let came_further = self.poll_underway(cx);
         let begun = self.begin_requests();
         let answered = self.poll_answers(cx);
         let sent = self.poll_send(cx)?;
         let received = self.poll_recv(cx)?;
-        Ok(handed_over || begun || answered || sent || received)
+        Ok(came_further || begun || answered || sent || received)
     }
 
     /// Whether every request begun is answered, and every answer sent.
     fn is_unburdened(&self) -> bool {
-        self.hand_over.is_none() && self.in_flight.is_empty() && self.outbox.is_empty()
+        self.underway.is_none() && self.in_flight.is_empty() && self.outbox.is_empty()
     }
 
-    fn poll_hand_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some((hand_over, load)) = &mut self.hand_over else {
+    fn poll_underway(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(underway) = &mut self.underway else {
             return false;
         };
-        let Poll::Ready(answer) = hand_over.poll_unpin(cx) else {
+        let Poll::Ready(handled) = underway.more.poll_unpin(cx) else {
             return false;
         };
-        self.in_flight.push(answer, *load);
-        self.hand_over = None;
+        let Underway { begun, .. } = self.underway.take().expect("it was there");
+        self.go_on(handled, begun);
         true
-    }
-
-    fn begin_requests(&mut self) -> bool {
-        let bytes_max = self.request_bytes_max();
-        let mut bytes = 0;
-        let mut begun = false;
-        while bytes < BYTES_PER_TURN_MAX && self.hand_over.is_none() {
-            let Some(frame_bytes) = self.inbox.whole_frame(bytes_max) else {
-                break;
-            };
-            if !self.room().has(frame_bytes) {
-                // Whatever waits for room stands behind the polls, so they must not wait for it.
-                self.end_polls();
-                break;
-            }
-            begun = true;
-            match self.inbox.next(bytes_max) {
-                Ok(Some(frame)) => {
-                    bytes += frame.len();
-                    self.begin(frame);
-                }
-                Ok(None) => break,
-                Err(error) => self.refuse_frame(error),
-            }
-        }
-        begun
-    }
-
-    /// What it may begin.
-    fn room(&self) -> Room<'_> {
-        Room {
-            memory: &self.context.memory,
-            load: self.in_flight.load(),
-            outbox_bytes: self.outbox.bytes(),
-            paid: self.reserved_bytes > 0,
-        }
-    }
-
-    fn begin(&mut self, frame: BytesMut) {
-        let bytes = frame.len();
-        // What is there already is counted, whether or not there is room for it.
-        let reserved_bytes = std::mem::take(&mut self.reserved_bytes);
-        self.inbound.overdraw(bytes.saturating_sub(reserved_bytes));
-        self.pulse.request();
-        let request = match Request::parse(frame, &mut self.session) {
-            Ok(request) => request,
-            Err(error) => return self.refuse_request(&error),
-        };
-        let reply = request.reply;
-        self.context.metrics.request(reply.api);
-        self.last = Some(reply.api);
-        let now = || self.context.clock.monotonic();
-        self.produced
-            .push_back((reply.api == ApiKey::Produce).then(now));
-        if reply.api != ApiKey::Fetch {
-            // What stands behind a long poll is answered behind it, so the poll must not wait.
-            self.end_polls();
-        }
-        let poll_end = Signal::default();
-        let promise = Rc::new(Promise::new(&self.context.memory.outbound));
-        let mut load = Load {
-            requests: 1,
-            request_bytes: bytes,
-            ..Load::default()
-        };
-        if reply.api == ApiKey::Produce {
-            load.produce_bytes = bytes;
-        }
-        let scope = Scope {
-            context: &self.context,
-            session: &self.session,
-            reply,
-            fetch_bytes_max: self.room().fetch_bytes_max(),
-            poll_end: &FetchEnd::new(&poll_end, &promise),
-            turn: &self.turn,
-        };
-        match handler::begin(&scope, request) {
-            Ok(Handled::Done(outcome)) => self.in_flight.push_ready(outcome, load),
-            Ok(Handled::Waiting(answer)) => self.in_flight.push(answer, load),
-            Ok(Handled::Polling { answer, bytes_max }) => {
-                load.fetches = 1;
-                load.fetch_bytes = bytes_max;
-                self.polls.retain(|poll| !poll.is_alone());
-                self.polls.push(poll_end);
-                self.in_flight.push_fetch(answer, load, promise);
-            }
-            Ok(Handled::HandOver(hand_over)) => self.hand_over = Some((hand_over, load)),
-            Err(error) => self.refuse_request(&RequestError::body(reply, error)),
-        }
-    }
-
-    fn end_polls(&mut self) {
-        for poll in self.polls.drain(..) {
-            poll.raise();
-        }
     }
 
     fn poll_answers(&mut self, cx: &mut Context<'_>) -> bool {
         let mut answered = false;
         while self.outbox.bytes() < OUTBOUND_BYTES_PER_CONNECTION_MAX {
-            let Poll::Ready((outcome, load)) = self.in_flight.poll_next(cx) else {
+            let turn_has_come = self.outbox.is_empty();
+            let Poll::Ready((outcome, load)) = self.in_flight.poll_next(cx, turn_has_come) else {
                 break;
             };
             self.inbound.release(load.request_bytes);
@@ -349,7 +257,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                 Outcome::Close => {
                     self.context.metrics.protocol_errors.increment();
                     self.stop();
-                    self.hand_over = None;
+                    self.underway = None;
                     self.in_flight = InFlight::new(Rc::clone(&self.outbound));
                     self.produced.clear();
                 }
@@ -363,11 +271,11 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         match self.outbox.poll_flush(&mut self.stream, cx) {
             Poll::Ready(sent) => {
                 let sent = sent?;
-                let counted = u64::try_from(sent).expect("a size fits 64 bits");
+                let counted = u64::try_from(sent.bytes).expect("a size fits 64 bits");
                 self.context.metrics.response_bytes.add(counted);
-                self.pulse.moved(counted);
-                self.outbound.release(sent);
-                Ok(sent > 0)
+                self.pulse.sent(counted);
+                self.outbound.release(sent.freed_bytes);
+                Ok(sent.bytes > 0)
             }
             Poll::Pending => Ok(false),
         }
@@ -376,7 +284,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let request_bytes_max = self.request_bytes_max();
         if !self.reading
-            || self.hand_over.is_some()
+            || self.underway.is_some()
             || self.inbox.whole_frame(request_bytes_max).is_some()
             || self.outbox.bytes() >= OUTBOUND_BYTES_PER_CONNECTION_MAX
         {
@@ -396,7 +304,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                 }
                 let counted = u64::try_from(received).expect("a size fits 64 bits");
                 self.context.metrics.request_bytes.add(counted);
-                self.pulse.moved(counted);
+                self.pulse.received(counted);
                 Ok(true)
             }
             Poll::Pending => Ok(false),
@@ -404,8 +312,8 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     }
 
     /// Pays for a large frame, all of it, before more of it is received than every connection may
-    /// hold. Whoever waits here holds
-    /// nothing but requests that are answered without it, so nobody waits in a circle.
+    /// hold. Whoever waits here holds nothing but requests that are answered without it, so nobody
+    /// waits in a circle.
     fn poll_reserve(&mut self, cx: &mut Context<'_>, request_bytes_max: usize) -> Poll<()> {
         if self.reserved_bytes == 0
             && let Some(bytes) = self.inbox.large_frame(request_bytes_max)

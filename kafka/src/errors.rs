@@ -74,6 +74,7 @@ pub(crate) fn batch_error(error: &BatchError) -> ErrorCode {
         | BatchError::NoPlace { .. }
         // The checksum matched, so the producer itself made what does not decompress.
         | BatchError::Compression { .. }
+        | BatchError::UncommonForm { .. }
         | BatchError::Record { .. }
         | BatchError::LeftOver { .. } => ErrorCode::InvalidRecord,
     }

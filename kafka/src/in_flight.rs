@@ -1,8 +1,9 @@
 //! A connection's requests that await their answers, in the order they came.
 
 use crate::answer::Outcome;
+use crate::bill::Bill;
 use crate::signal::Signal;
-use felix_core::memory::{Promise, Share};
+use felix_core::memory::Share;
 use felix_core::shards::PollEnd;
 use futures_util::future::{self, LocalBoxFuture};
 use futures_util::stream::FuturesOrdered;
@@ -55,7 +56,8 @@ impl SubAssign for Load {
 /// The requests under way. Lives with its connection.
 pub(crate) struct InFlight {
     answers: FuturesOrdered<Charged>,
-    loads: VecDeque<Load>,
+    /// What each of them holds, and the bill of a Fetch.
+    loads: VecDeque<(Load, Option<Rc<Bill>>)>,
     total: Load,
     outbound: Rc<Share>,
 }
@@ -83,7 +85,7 @@ impl InFlight {
 
     /// Adds a request whose answer takes time.
     pub(crate) fn push(&mut self, answer: LocalBoxFuture<'static, Outcome>, load: Load) {
-        self.push_promised(answer, load, None);
+        self.push_billed(answer, load, None);
     }
 
     /// Adds a Fetch, which was promised what it may bring while it reads.
@@ -91,24 +93,24 @@ impl InFlight {
         &mut self,
         answer: LocalBoxFuture<'static, Outcome>,
         load: Load,
-        promise: Rc<Promise>,
+        bill: Rc<Bill>,
     ) {
-        promise.add(load.fetch_bytes);
-        self.push_promised(answer, load, Some(promise));
+        bill.promise(load.fetch_bytes);
+        self.push_billed(answer, load, Some(bill));
     }
 
-    fn push_promised(
+    fn push_billed(
         &mut self,
         answer: LocalBoxFuture<'static, Outcome>,
         load: Load,
-        promise: Option<Rc<Promise>>,
+        bill: Option<Rc<Bill>>,
     ) {
         self.answers.push_back(Charged {
             answer,
-            promise,
+            bill: bill.clone(),
             outbound: Rc::clone(&self.outbound),
         });
-        self.loads.push_back(load);
+        self.loads.push_back((load, bill));
         self.total += load;
     }
 
@@ -120,7 +122,31 @@ impl InFlight {
 
     /// The outcome of the oldest request, once it is there, and what the request held. All of them
     /// go on meanwhile.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(Outcome, Load)> {
+    ///
+    /// `turn_has_come` says that everything before the oldest has been sent. Only then is a Fetch's
+    /// bill paid: an earlier answer held, or a later Fetch that has paid and waits for its turn,
+    /// would hold what the oldest waits for.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        turn_has_come: bool,
+    ) -> Poll<(Outcome, Load)> {
+        let polled = self.poll_answers(cx);
+        if polled.is_ready() || !turn_has_come {
+            return polled;
+        }
+        let Some((_, Some(bill))) = self.loads.front() else {
+            return Poll::Pending;
+        };
+        let Some(bytes) = bill.unpaid_bytes() else {
+            return Poll::Pending;
+        };
+        ready!(self.outbound.poll_reserve_stuck(cx, bytes));
+        bill.settle();
+        self.poll_answers(cx)
+    }
+
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<(Outcome, Load)> {
         if self.answers.is_empty() {
             // An empty set is finished, which is not an outcome; the next push is followed by a
             // poll of the connection anyway.
@@ -128,7 +154,7 @@ impl InFlight {
         }
         match self.answers.poll_next_unpin(cx) {
             Poll::Ready(outcome) => {
-                let load = self.loads.pop_front().expect("every answer has its load");
+                let (load, _) = self.loads.pop_front().expect("every answer has its load");
                 self.total -= load;
                 Poll::Ready((outcome.expect("the set was not empty"), load))
             }
@@ -140,7 +166,7 @@ impl InFlight {
 /// An answer that is paid for by its size from when it is there, even while it waits for its turn.
 struct Charged {
     answer: LocalBoxFuture<'static, Outcome>,
-    promise: Option<Rc<Promise>>,
+    bill: Option<Rc<Bill>>,
     outbound: Rc<Share>,
 }
 
@@ -150,8 +176,9 @@ impl Future for Charged {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let outcome = ready!(self.answer.poll_unpin(cx));
         self.outbound.overdraw(outcome.bytes());
-        if let Some(promise) = self.promise.take() {
-            promise.end();
+        if let Some(bill) = self.bill.take() {
+            bill.end_promise();
+            self.outbound.release(bill.paid_bytes());
         }
         Poll::Ready(outcome)
     }
@@ -163,25 +190,30 @@ impl Future for Charged {
 #[derive(Clone, Debug)]
 pub(crate) struct FetchEnd {
     signal: Signal,
-    promise: Rc<Promise>,
+    bill: Rc<Bill>,
 }
 
 impl FetchEnd {
     /// Of a Fetch that begins. `signal` is raised when it is to answer with what it has.
-    pub(crate) fn new(signal: &Signal, promise: &Rc<Promise>) -> Self {
+    pub(crate) fn new(signal: &Signal, bill: &Rc<Bill>) -> Self {
         Self {
             signal: signal.clone(),
-            promise: Rc::clone(promise),
+            bill: Rc::clone(bill),
         }
+    }
+
+    /// What it costs.
+    pub(crate) fn bill(&self) -> &Bill {
+        &self.bill
     }
 }
 
 impl PollEnd for FetchEnd {
     fn ended(&self) -> impl Future<Output = ()> + 'static {
         let raised = self.signal.raised();
-        let promise = Rc::clone(&self.promise);
+        let bill = Rc::clone(&self.bill);
         async move {
-            promise.end();
+            bill.end_promise();
             raised.await;
         }
     }

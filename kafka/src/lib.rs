@@ -9,6 +9,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod answer;
+mod bill;
 pub mod codec;
 mod connection;
 mod context;
@@ -32,4 +33,5 @@ pub use context::{CatalogView, Context, Settings};
 pub use log::ProtocolLog;
 pub use metrics::{KafkaMetrics, Refused};
 pub use pulse::{Ending, Holding, Pulse};
+pub use session::Peer;
 pub use signal::{Raised, Signal};

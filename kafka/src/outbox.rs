@@ -14,12 +14,28 @@ const PIECES_PER_SEND_MAX: usize = 64;
 pub(crate) struct Outbox {
     pieces: VecDeque<Bytes>,
     bytes: usize,
+    /// Bytes taken of the first piece, which keeps its memory until its last byte is taken.
+    taken_of_first: usize,
+}
+
+/// What came of sending.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Sent {
+    /// Bytes taken by the connection.
+    pub(crate) bytes: usize,
+    /// Bytes of the pieces that were taken whole: those whose memory is given back.
+    pub(crate) freed_bytes: usize,
 }
 
 impl Outbox {
     /// Bytes not yet taken by the connection.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of the pieces that are kept.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes + self.taken_of_first
     }
 
     /// Whether everything has been sent.
@@ -36,18 +52,21 @@ impl Outbox {
         self.pieces.push_back(piece);
     }
 
-    /// Sends until everything is gone or the connection takes no more; the bytes sent.
+    /// Sends until everything is gone or the connection takes no more.
     pub(crate) fn poll_flush(
         &mut self,
         stream: &mut impl ByteStream,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        let mut sent = 0;
+    ) -> Poll<io::Result<Sent>> {
+        let mut sent = Sent::default();
         while !self.is_empty() {
             match self.poll_send_once(stream, cx) {
-                Poll::Ready(Ok(taken)) => sent += taken,
+                Poll::Ready(Ok(now)) => {
+                    sent.bytes += now.bytes;
+                    sent.freed_bytes += now.freed_bytes;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending if sent == 0 => return Poll::Pending,
+                Poll::Pending if sent.bytes == 0 => return Poll::Pending,
                 Poll::Pending => break,
             }
         }
@@ -58,7 +77,7 @@ impl Outbox {
         &mut self,
         stream: &mut impl ByteStream,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
+    ) -> Poll<io::Result<Sent>> {
         let mut slices = [IoSlice::new(&[]); PIECES_PER_SEND_MAX];
         let count = self.pieces.len().min(PIECES_PER_SEND_MAX);
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
@@ -70,21 +89,23 @@ impl Outbox {
         match stream.poll_send(cx, slices) {
             // A connection that takes nothing and does not wait would be asked for ever.
             Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            Poll::Ready(Ok(taken)) => {
-                self.remove(taken);
-                Poll::Ready(Ok(taken))
+            Poll::Ready(Ok(bytes)) => {
+                let freed_bytes = self.remove(bytes);
+                Poll::Ready(Ok(Sent { bytes, freed_bytes }))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    fn remove(&mut self, mut taken: usize) {
+    /// Removes what was taken; the bytes of the pieces that are gone.
+    fn remove(&mut self, mut taken: usize) -> usize {
         assert!(
             taken <= self.bytes,
             "a connection takes no more than it is given"
         );
         self.bytes -= taken;
+        let mut freed = 0;
         while taken > 0 {
             let first = self
                 .pieces
@@ -92,11 +113,14 @@ impl Outbox {
                 .expect("the pieces hold all bytes counted");
             if taken < first.len() {
                 first.advance(taken);
-                return;
+                self.taken_of_first += taken;
+                break;
             }
             taken -= first.len();
+            freed += first.len() + std::mem::take(&mut self.taken_of_first);
             self.pieces.pop_front();
         }
+        freed
     }
 }
 
@@ -152,12 +176,26 @@ mod tests {
             let whole = pieces.concat();
             let mut sink = Sink { takes: takes.into(), got: Vec::new() };
             let mut cx = Context::from_waker(std::task::Waker::noop());
-            drop(outbox.poll_flush(&mut sink, &mut cx));
+            let mut freed = match outbox.poll_flush(&mut sink, &mut cx) {
+                Poll::Ready(sent) => sent.unwrap().freed_bytes,
+                Poll::Pending => 0,
+            };
             prop_assert_eq!(outbox.bytes(), whole.len() - sink.got.len());
+            // A piece that is not gone is held whole.
+            let ends = pieces.iter().scan(0, |end, piece| {
+                *end += piece.len();
+                Some(*end)
+            });
+            let gone = ends.take_while(|end| *end <= sink.got.len()).last().unwrap_or(0);
+            prop_assert_eq!(freed, gone);
+            prop_assert_eq!(outbox.held_bytes(), whole.len() - gone);
             sink.takes = vec![usize::MAX; 10].into();
-            drop(outbox.poll_flush(&mut sink, &mut cx));
+            if let Poll::Ready(sent) = outbox.poll_flush(&mut sink, &mut cx) {
+                freed += sent.unwrap().freed_bytes;
+            }
             prop_assert!(outbox.is_empty());
-            prop_assert_eq!(outbox.bytes(), 0);
+            prop_assert_eq!((outbox.bytes(), outbox.held_bytes()), (0, 0));
+            prop_assert_eq!(freed, whole.len());
             prop_assert_eq!(sink.got, whole);
         }
     }

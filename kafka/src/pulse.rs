@@ -12,13 +12,13 @@ pub enum Ending {
     AtOnce,
 }
 
-/// Of what a connection holds memory for something that only its peer can go on with.
+/// How much memory a connection holds for something that only its peer can go on with.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Holding {
-    /// A request that is paid for and has not arrived whole.
-    pub request: bool,
-    /// Answers that the peer has not taken.
-    pub answers: bool,
+    /// Of a request that is paid for and has not arrived whole.
+    pub request_bytes: usize,
+    /// Of answers that the peer has not taken.
+    pub answer_bytes: usize,
 }
 
 /// The signs of life of one connection, and the word that ends it. The connection writes them in
@@ -26,7 +26,8 @@ pub struct Holding {
 #[derive(Debug, Default)]
 pub struct Pulse {
     requests: Cell<u64>,
-    bytes: Cell<u64>,
+    received_bytes: Cell<u64>,
+    sent_bytes: Cell<u64>,
     busy: Cell<bool>,
     holding: Cell<Holding>,
     ending: Cell<Option<Ending>>,
@@ -40,13 +41,26 @@ impl Pulse {
         self.requests.get()
     }
 
+    /// Bytes received so far.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.get()
+    }
+
+    /// Bytes sent so far.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
     /// Bytes received and sent so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.bytes.get()
+        self.received_bytes().wrapping_add(self.sent_bytes())
     }
 
-    /// Whether a request is under way or an answer not sent. A Fetch that waits is under way.
+    /// Whether a request is under way, an answer not sent, or memory waited for. A Fetch that waits
+    /// is under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.busy.get()
@@ -82,9 +96,15 @@ impl Pulse {
         self.requests.set(self.requests.get() + 1);
     }
 
-    /// So many bytes were received, or sent.
-    pub fn moved(&self, bytes: u64) {
-        self.bytes.set(self.bytes.get().wrapping_add(bytes));
+    /// So many bytes were received.
+    pub fn received(&self, bytes: u64) {
+        self.received_bytes
+            .set(self.received_bytes().wrapping_add(bytes));
+    }
+
+    /// So many bytes were sent.
+    pub fn sent(&self, bytes: u64) {
+        self.sent_bytes.set(self.sent_bytes().wrapping_add(bytes));
     }
 
     /// What came of a turn.

@@ -101,9 +101,14 @@ impl Request {
 }
 
 impl Reply {
+    /// An answer whose body is to be written.
+    pub(crate) fn begin(self) -> Writer {
+        Writer::response(self.api, self.version, self.correlation_id)
+    }
+
     /// The answer whose body `encode` writes.
     pub(crate) fn answer(self, encode: impl FnOnce(i16, &mut Writer)) -> Outcome {
-        let mut writer = Writer::response(self.api, self.version, self.correlation_id);
+        let mut writer = self.begin();
         encode(self.version, &mut writer);
         Outcome::Answer(writer.finish())
     }

@@ -13,7 +13,7 @@ const FETCH_SHARE_BYTES_MIN: usize = 1 << 20;
 
 /// Bytes of records that a Fetch may bring where no memory for answers is left. It must bring
 /// something, since those who hold the memory may be readers that never take their answers.
-const FETCH_BYTES_WHEN_SHORT: usize = 64 << 10;
+pub(crate) const FETCH_BYTES_WHEN_SHORT: usize = 64 << 10;
 
 /// How it stands with a connection.
 pub(crate) struct Room<'a> {

@@ -1,10 +1,40 @@
 //! Who is at the other end of a connection.
 
 use felix_core::Principal;
+use felix_core::memory::Origin;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// Characters of a client id that are kept for the log.
 const CLIENT_ID_CHARS_MAX: usize = 128;
+
+/// Where a connection comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// For the log.
+    pub name: String,
+    /// Whom the memory that it holds is counted for.
+    pub origin: Origin,
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            name: address.to_string(),
+            origin: address.ip().into(),
+        }
+    }
+}
+
+/// A peer without an address.
+impl From<String> for Peer {
+    fn from(name: String) -> Self {
+        Self {
+            name,
+            origin: Origin::Unknown,
+        }
+    }
+}
 
 /// What is known of a connection's peer. Lives with its connection.
 #[derive(Clone, Debug)]

@@ -46,11 +46,11 @@ impl<'c, 'a> Topics<'c, 'a> {
             return None;
         }
         let tenant = &self.principal.tenant;
+        // Never put together and split again: the namespace is the operator's.
         let stream = if name.contains('.') {
             self.catalog.topic(tenant, name)?
         } else {
-            let namespace = self.default_namespace?;
-            self.catalog.topic(tenant, &format!("{namespace}.{name}"))?
+            self.catalog.named(tenant, self.default_namespace?, name)?
         };
         self.sees(stream).then_some(stream)
     }

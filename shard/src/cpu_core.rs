@@ -12,7 +12,7 @@ use crate::router::Router;
 use crate::spec::ShardSpec;
 use felix_core::metrics::Metrics;
 use felix_core::stalls::Work;
-use felix_core::{Clock, CpuId, Monotonic, ShardId, Stalls};
+use felix_core::{Blocking, Clock, CpuId, Monotonic, ShardId, Stalls};
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::future::poll_fn;
@@ -28,7 +28,7 @@ pub struct CoreConfig {
     pub log: LogConfig,
     /// From the first unflushed write of a periodic shard to its flush.
     pub flush_interval: Duration,
-    /// Bytes of recent batches kept in memory for readers at the tail.
+    /// Memory for recent batches, in bytes, for readers at the tail.
     pub tail_bytes_max: usize,
 }
 
@@ -58,6 +58,7 @@ impl Core {
         config: CoreConfig,
         clock: Rc<dyn Clock>,
         stalls: Rc<Stalls>,
+        heavy: Rc<dyn Blocking>,
     ) -> Self {
         let CoreSeed {
             core,
@@ -71,7 +72,8 @@ impl Core {
             .collect();
         let interval = config.flush_interval;
         let watch = Rc::clone(&stalls);
-        let owner = Rc::new(Owner::new(core, config, clock, watch, Rc::clone(&ports)));
+        let lanes = Rc::clone(&ports);
+        let owner = Rc::new(Owner::new(core, config, clock, watch, heavy, lanes));
         let drained = Rc::new(Cell::new(false));
         let called: Rc<OnceCell<Called>> = Rc::default();
         let lanes = Lanes {
@@ -80,6 +82,7 @@ impl Core {
             doorbell: Arc::clone(&doorbell),
             ended: Rc::clone(&drained),
             called: Rc::clone(&called),
+            first: Cell::new(0),
         };
         let on_commit = flusher::on_commit_rounds(Rc::clone(&owner));
         let periodic = flusher::periodic_rounds(Rc::clone(&owner), interval);
@@ -190,6 +193,8 @@ struct Lanes {
     doorbell: Arc<Doorbell>,
     ended: Rc<Cell<bool>>,
     called: Rc<OnceCell<Called>>,
+    /// The port that the next turn begins with.
+    first: Cell<usize>,
 }
 
 impl Lanes {
@@ -211,11 +216,16 @@ impl Lanes {
         self.doorbell.silence();
     }
 
-    /// Takes what has arrived, for a while. Whether there may be more.
+    /// Takes what has arrived, for a while. Whether there may be more. Each turn begins with
+    /// another port: the first one may use up the time, and those behind it are left one request
+    /// each.
     fn turn(&self) -> bool {
         let until = self.owner.clock().monotonic().after(DRAIN_MAX);
         let mut more = false;
-        for port in &*self.ports {
+        let first = self.first.get();
+        self.first.set((first + 1) % self.ports.len().max(1));
+        let (behind, ahead) = self.ports.split_at(first);
+        for port in ahead.iter().chain(behind) {
             more |= port.take_replies(MESSAGES_AT_ONCE_MAX, |watches| {
                 for watch in watches {
                     self.owner.sleepers().wake(*watch);
@@ -246,5 +256,101 @@ impl Lanes {
             now = Some(done);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::mesh;
+    use felix_core::blocking::Here;
+    use felix_core::shards::{OffsetQuery, OffsetSpec};
+    use felix_core::stalls::StallBounds;
+    use felix_core::{StreamId, Timestamp};
+    use futures_util::FutureExt;
+
+    /// A clock that goes on by so much with each look at it.
+    #[derive(Debug, Default)]
+    struct Ticks(Cell<Duration>);
+
+    impl Clock for Ticks {
+        fn wall(&self) -> Timestamp {
+            Timestamp(0)
+        }
+
+        fn monotonic(&self) -> Monotonic {
+            self.0.set(self.0.get() + DRAIN_MAX / 10);
+            Monotonic(self.0.get())
+        }
+    }
+
+    /// The lanes of core 0 of three, and the other cores' ends of them.
+    fn lanes() -> (Lanes, Vec<Rc<Port>>) {
+        let mut seeds = mesh(3).into_iter();
+        let seed = seeds.next().unwrap();
+        let peers = seeds.map(|seed| Rc::new(Port::new(seed.ports.into_iter().next().unwrap())));
+        let ports: Rc<[_]> = seed
+            .ports
+            .into_iter()
+            .map(|port| Rc::new(Port::new(port)))
+            .collect();
+        let config = CoreConfig {
+            log: LogConfig {
+                segment_bytes_max: 1 << 20,
+                index_interval_bytes: 4096,
+            },
+            flush_interval: Duration::from_millis(50),
+            tail_bytes_max: 0,
+        };
+        let clock: Rc<dyn Clock> = Rc::new(Ticks::default());
+        let bounds = StallBounds {
+            counted: Duration::MAX,
+            reported: Duration::MAX,
+        };
+        let stalls = Rc::new(Stalls::new(Rc::clone(&clock), bounds, |_| {}));
+        let owner = Owner::new(
+            CpuId(0),
+            config,
+            clock,
+            stalls,
+            Rc::new(Here),
+            Rc::clone(&ports),
+        );
+        let lanes = Lanes {
+            owner: Rc::new(owner),
+            ports,
+            doorbell: seed.doorbell,
+            ended: Rc::default(),
+            called: Rc::default(),
+            first: Cell::new(0),
+        };
+        (lanes, peers.collect())
+    }
+
+    #[test]
+    fn cores_that_ask_more_than_there_is_time_for_get_equal_shares_of_it() {
+        let (lanes, peers) = lanes();
+        let stream = StreamId(1);
+        let query = OffsetQuery {
+            shard: ShardId { stream, index: 0 },
+            spec: OffsetSpec::Latest,
+            generation: None,
+        };
+        let asked = peers.iter().map(|peer| {
+            let ask = |_| peer.offsets(vec![query], Monotonic(Duration::ZERO));
+            (0..100).map(ask).collect::<Vec<_>>()
+        });
+        let mut asked: Vec<_> = asked.collect();
+        for _ in 0..6 {
+            assert!(lanes.turn(), "there is more");
+        }
+        let mut shares = Vec::new();
+        for (peer, asked) in peers.iter().zip(&mut asked) {
+            peer.take_replies(usize::MAX, |_| {});
+            let mut answers = asked.iter_mut().map(FutureExt::now_or_never);
+            shares.push(answers.by_ref().take_while(Option::is_some).count());
+        }
+        assert_eq!(shares[0], shares[1]);
+        assert!(shares[0] > 20, "{shares:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! One offsets message at its owner core: from the marks of shards, or by searching their logs
-//! without holding the core.
+//! without holding the core. What is heavy goes to the threads for that, one search at a time.
 
-use crate::event::step_aside;
-use crate::log::Wanted;
+use crate::event::{Permit, step_aside};
+use crate::log::{Found, LogError, Search, Searched, Wanted};
 use crate::message::Offsets;
 use crate::owner::Owner;
 use crate::requester::Requester;
+use crate::shard::Shard;
+use felix_core::blocking;
 use felix_core::shards::{OffsetAnswer, OffsetQuery, OffsetSpec};
 use felix_core::{Offset, ShardError};
 use std::rc::Rc;
@@ -71,27 +73,32 @@ impl Owner {
         let Some(wanted) = wanted(query.spec) else {
             return Some(self.mark(query));
         };
-        let shard = match self.shard(query.shard) {
-            Ok(shard) => shard,
-            Err(error) => return Some(Err(error)),
-        };
-        let _permits = self.cold_read(&shard).await;
-        if !requester.is_wanted() {
-            return None;
+        match self.search(query, wanted, requester).await {
+            Ok(Some(answer)) => Some(Ok(answer)),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
         }
-        Some(self.search(query, wanted).await)
     }
 
-    /// With a permit for cold reads.
-    async fn search(&self, query: OffsetQuery, wanted: Wanted) -> Result<OffsetAnswer, ShardError> {
+    /// `None`: nobody wants to know any more.
+    async fn search(
+        &self,
+        query: OffsetQuery,
+        wanted: Wanted,
+        requester: &Requester<Offsets>,
+    ) -> Result<Option<OffsetAnswer>, ShardError> {
         let shard = self.shard(query.shard)?;
-        let marks = shard.marks(query.generation)?;
+        let permits = self.cold_read(&shard).await;
+        if !requester.is_wanted() {
+            return Ok(None);
+        }
+        let marks = self.shard(query.shard)?.marks(query.generation)?;
         let search = shard.search(wanted, marks.visible_end)?;
-        let result = search.run().await;
+        let result = self.run_search(&shard, permits, search, requester).await;
         // The shard may have failed, closed or changed its leader meanwhile.
         self.shard(query.shard)?.marks(Some(marks.generation))?;
         let found = result.map_err(|error| self.read_failed(&shard, &error))?;
-        Ok(match found {
+        Ok(found.map(|found| match found {
             Some((offset, timestamp, generation)) => OffsetAnswer {
                 found: Some((offset, Some(timestamp))),
                 generation,
@@ -100,7 +107,43 @@ impl Owner {
                 found: None,
                 generation: marks.generation,
             },
-        })
+        }))
+    }
+
+    /// With permits for cold reads, which are given back while others do the work: whoever reads
+    /// the shard does not wait for that. `None`: nobody wants to know any more.
+    async fn run_search<'permit>(
+        &'permit self,
+        shard: &'permit Shard,
+        mut permits: [Permit<'permit>; 2],
+        mut search: Search,
+        requester: &Requester<Offsets>,
+    ) -> Result<Option<Option<Found>>, LogError> {
+        loop {
+            let batch = match search.step().await? {
+                Searched::Done(found) => return Ok(Some(found)),
+                Searched::Heavy(batch) => batch,
+            };
+            drop(permits);
+            let holding = self.heavy_search(shard).await;
+            // Each wait in line may have been a long one.
+            if !requester.is_wanted() {
+                return Ok(None);
+            }
+            permits = self.cold_read(shard).await;
+            let look = batch.read().await?;
+            drop(permits);
+            let job = self.heavy_search_jobs().permit().await;
+            if !requester.is_wanted() {
+                return Ok(None);
+            }
+            let found = blocking::run(self.heavy(), move || look.run()).await;
+            drop((job, holding));
+            if let Some(found) = search.looked(&batch, found)? {
+                return Ok(Some(found));
+            }
+            permits = self.cold_read(shard).await;
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::event::{Event, step_aside};
 use crate::owner::Owner;
 use crate::shard::{Flushing, Shard};
-use felix_core::Durability;
 use felix_core::limits::SHARD_FLUSHES_IN_FLIGHT_MAX;
+use felix_core::{Durability, Monotonic};
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
@@ -17,6 +17,10 @@ use std::time::Duration;
 /// How long others wait for a flush. One that takes longer goes on by itself, and its shard rides
 /// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long index files that could not be written are left alone. After that the next flush of their
+/// shard has them tried again.
+const INDEXING_PAUSE: Duration = Duration::from_secs(1);
 
 /// The dirty shards of a core.
 #[derive(Debug, Default)]
@@ -99,8 +103,10 @@ impl Flusher {
         }
     }
 
-    fn add_unindexed(&self, shard: &Rc<Shard>) {
-        if !shard.is_unindexed() || shard.duties.indexing.get() {
+    fn add_unindexed(&self, shard: &Rc<Shard>, now: Monotonic) {
+        let failed = shard.duties.indexing_failed.get();
+        let is_too_soon = failed.is_some_and(|failed| now.until(failed) < INDEXING_PAUSE);
+        if !shard.is_unindexed() || shard.duties.indexing.get() || is_too_soon {
             return;
         }
         let mut shards = self.unindexed.borrow_mut();
@@ -264,7 +270,8 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     if before == Flushing::AndAgain {
         owner.flusher().add(&shard);
     }
-    owner.flusher().add_unindexed(&shard);
+    let now = owner.clock().monotonic();
+    owner.flusher().add_unindexed(&shard, now);
 }
 
 async fn index(owner: Rc<Owner>, shard: Rc<Shard>) {
@@ -274,10 +281,19 @@ async fn index(owner: Rc<Owner>, shard: Rc<Shard>) {
     shard.duties.indexing.set(true);
     let result = indexing.run().await;
     shard.duties.indexing.set(false);
-    if result.is_err() {
-        owner.metrics().sync_failures.increment();
+    let now = owner.clock().monotonic();
+    match shard.indexed(result) {
+        Ok(effects) => {
+            shard.duties.indexing_failed.set(None);
+            if effects.failed {
+                owner.metrics().sync_failures.increment();
+            }
+            owner.apply(&shard, effects);
+            owner.flusher().add_unindexed(&shard, now);
+        }
+        Err(error) => {
+            shard.duties.indexing_failed.set(Some(now));
+            owner.indexing_failed(&shard, &error);
+        }
     }
-    let effects = shard.indexed(result);
-    owner.apply(&shard, effects);
-    owner.flusher().add_unindexed(&shard);
 }

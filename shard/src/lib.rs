@@ -7,6 +7,7 @@
 //! rest of the core (flush, wake, announce) comes back as effects and is applied by the owner.
 
 mod call;
+mod chunks;
 mod cpu_core;
 pub mod disk;
 mod event;
@@ -21,6 +22,7 @@ mod metrics;
 mod owner;
 mod pieces;
 mod placing;
+mod polling;
 mod port;
 mod reading;
 mod requester;

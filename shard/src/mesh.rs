@@ -5,7 +5,7 @@ use crate::lane::{Doorbell, Incoming, Outgoing, ring};
 use crate::message::{Reply, Request};
 use crate::port::PortSeed;
 use felix_core::limits::LANE_CREDITS;
-use felix_core::{Clock, CpuId, Stalls};
+use felix_core::{Blocking, Clock, CpuId, Stalls};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -90,10 +90,17 @@ impl CoreSeed {
     }
 
     /// Starts the core's tasks on the executor of the calling thread, which is to be the core's.
-    /// `stalls` is told how long each of their turns takes.
+    /// `stalls` is told how long each of their turns takes; `heavy` does what would be too long a
+    /// turn, and is to go on until the core has closed.
     #[must_use]
-    pub fn start(self, config: CoreConfig, clock: Rc<dyn Clock>, stalls: Rc<Stalls>) -> Core {
-        Core::start(self, config, clock, stalls)
+    pub fn start(
+        self,
+        config: CoreConfig,
+        clock: Rc<dyn Clock>,
+        stalls: Rc<Stalls>,
+        heavy: Rc<dyn Blocking>,
+    ) -> Core {
+        Core::start(self, config, clock, stalls, heavy)
     }
 }
 

@@ -18,8 +18,10 @@ pub(crate) type Offsets = Vec<Result<OffsetAnswer, ShardError>>;
 pub(crate) struct ReadRequest {
     /// In the order to be filled.
     pub(crate) parts: Vec<FetchPart>,
-    /// At most this many bytes in all, but the first batch found is always whole.
+    /// At most this many bytes in all, but the first batch found may be larger.
     pub(crate) bytes_max: usize,
+    /// So large may the first batch found be in any case.
+    pub(crate) first_bytes_max: usize,
 }
 
 /// A shard's part of a read.

@@ -13,11 +13,13 @@ pub(crate) struct CoreMetrics {
     pub(crate) parked_appends: Counter,
     pub(crate) hops: Counter,
     pub(crate) credit_waits: Counter,
+    pub(crate) unwatched_polls: Counter,
     pub(crate) sync_rounds: Counter,
     pub(crate) syncs: Counter,
     pub(crate) sync_appends: Counter,
     pub(crate) sync_failures: Counter,
     pub(crate) late_syncs: Counter,
+    pub(crate) indexing_failures: Counter,
     /// Microseconds from the first unflushed write to the end of the last periodic round.
     pub(crate) sync_interval_us: Gauge,
     pub(crate) tail_reads: Counter,
@@ -34,6 +36,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) read_lines: LogLimit,
     /// For those that say that a flush takes long.
     pub(crate) late_lines: LogLimit,
+    /// For those that say that index files cannot be written.
+    pub(crate) indexing_lines: LogLimit,
     pub(crate) fetch_us: Histogram,
     pub(crate) commit_us: Histogram,
     pub(crate) sync_us: Histogram,
@@ -54,7 +58,7 @@ impl CoreMetrics {
 type Counted<'metrics> = (&'static str, &'static str, &'metrics Counter);
 
 impl CoreMetrics {
-    fn storage_counters(&self) -> Vec<Counted<'_>> {
+    fn writing_counters(&self) -> Vec<Counted<'_>> {
         vec![
             (
                 "felix_storage_append_batches_total",
@@ -102,6 +106,16 @@ impl CoreMetrics {
                 &self.late_syncs,
             ),
             (
+                "felix_storage_indexing_failures_total",
+                "Times that index files or a checkpoint could not be written; no record waits for them.",
+                &self.indexing_failures,
+            ),
+        ]
+    }
+
+    fn reading_counters(&self) -> Vec<Counted<'_>> {
+        vec![
+            (
                 "felix_storage_read_bytes_total",
                 "Bytes read for fetches.",
                 &self.read_bytes,
@@ -142,6 +156,11 @@ impl CoreMetrics {
                 &self.credit_waits,
             ),
             (
+                "felix_shard_unwatched_polls_total",
+                "Fetches that waited without a watch, as their core had too many: they look again half way and at their deadline.",
+                &self.unwatched_polls,
+            ),
+            (
                 "felix_shard_tail_reads_total",
                 "Reads served from the tail in memory.",
                 &self.tail_reads,
@@ -172,7 +191,8 @@ impl CoreMetrics {
 
 impl Metrics for CoreMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
-        let counters = self.storage_counters().into_iter();
+        let counters = self.writing_counters().into_iter();
+        let counters = counters.chain(self.reading_counters());
         for (name, help, counter) in counters.chain(self.shard_counters()) {
             take(counter_sample(name, help, counter.value()));
         }
@@ -187,6 +207,7 @@ impl Metrics for CoreMetrics {
         for (kind, lines) in [
             ("log_read", &self.read_lines),
             ("late_flush", &self.late_lines),
+            ("indexing", &self.indexing_lines),
         ] {
             take(Sample {
                 label: Some(("kind", kind.to_owned())),
@@ -272,7 +293,7 @@ impl Gauges {
             ),
             (
                 "felix_shard_tail_bytes",
-                "Bytes of recent batches in memory.",
+                "Memory that recent batches take.",
                 self.tail_bytes,
             ),
             (

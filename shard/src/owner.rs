@@ -18,11 +18,12 @@ use crate::table::Table;
 use crate::tail::Tail;
 use crate::watches::{Sleepers, WatchKey, Watches};
 use felix_core::limits::{
-    COLD_READS_IN_FLIGHT_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX,
+    COLD_READS_IN_FLIGHT_MAX, HEAVY_SEARCH_JOBS_PER_CORE_MAX, HEAVY_SEARCHES_IN_FLIGHT_MAX,
+    SHARD_FLUSHES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX,
 };
 use felix_core::metrics::{Distribution, Metrics, Sample};
 use felix_core::shards::ShardState;
-use felix_core::{Clock, CpuId, Monotonic, ShardError, ShardId, Stalls};
+use felix_core::{Blocking, Clock, CpuId, Monotonic, ShardError, ShardId, Stalls};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
@@ -48,6 +49,9 @@ pub(crate) struct Owner {
     /// A task is telling watches.
     pub(crate) firing: Cell<bool>,
     cold_reads: Credits,
+    heavy: Rc<dyn Blocking>,
+    heavy_searches: Credits,
+    heavy_search_jobs: Credits,
     tasks: Rc<Tasks>,
     closing: Cell<bool>,
     opening: Cell<usize>,
@@ -60,6 +64,7 @@ impl Owner {
         config: CoreConfig,
         clock: Rc<dyn Clock>,
         stalls: Rc<Stalls>,
+        heavy: Rc<dyn Blocking>,
         ports: Rc<[Rc<Port>]>,
     ) -> Self {
         Self {
@@ -79,6 +84,9 @@ impl Owner {
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_MAX),
             tasks: Rc::new(Tasks::new(Rc::clone(&stalls))),
             stalls,
+            heavy,
+            heavy_searches: Credits::new(HEAVY_SEARCHES_IN_FLIGHT_MAX),
+            heavy_search_jobs: Credits::new(HEAVY_SEARCH_JOBS_PER_CORE_MAX),
             closing: Cell::new(false),
             opening: Cell::new(0),
             opened: Event::default(),
@@ -101,7 +109,7 @@ impl Owner {
         &self.table
     }
 
-    pub(crate) fn sleepers(&self) -> &Sleepers {
+    pub(crate) fn sleepers(&self) -> &Rc<Sleepers> {
         &self.sleepers
     }
 
@@ -121,6 +129,26 @@ impl Owner {
     ) -> [Permit<'permit>; 2] {
         let of_shard = shard.cold_reads.permit().await;
         [of_shard, self.cold_reads.permit().await]
+    }
+
+    /// Who does this core's heavy work.
+    pub(crate) fn heavy(&self) -> &dyn Blocking {
+        &*self.heavy
+    }
+
+    /// Waits for a permit to hold a batch that is too much work for this core: the shard's, then
+    /// the core's.
+    pub(crate) async fn heavy_search<'permit>(
+        &'permit self,
+        shard: &'permit Shard,
+    ) -> [Permit<'permit>; 2] {
+        let of_shard = shard.heavy_searches.permit().await;
+        [of_shard, self.heavy_searches.permit().await]
+    }
+
+    /// The permits of searches to have such a batch looked into.
+    pub(crate) fn heavy_search_jobs(&self) -> &Credits {
+        &self.heavy_search_jobs
     }
 
     pub(crate) fn tasks(&self) -> &Rc<Tasks> {
@@ -225,7 +253,7 @@ impl Owner {
             ShardState::Open(generation) => tracing::info!(shard = name, %id, %generation, "open"),
             ShardState::Failed => {
                 let reason = shard.marks(None).err().map(|error| error.to_string());
-                tracing::error!(shard = name, %id, reason, "failed: it serves nothing any more");
+                tracing::error!(shard = name, %id, reason, "failed: it serves nothing until the broker starts again");
             }
         }
         self.table.put(id, state);
@@ -302,6 +330,22 @@ impl Owner {
         }
     }
 
+    /// Index files or a checkpoint could not be written. No record waits for them; until the disk takes
+    /// them, each attempt says so, and few such lines are written.
+    pub(crate) fn indexing_failed(&self, shard: &Shard, reason: &dyn fmt::Display) {
+        self.metrics.indexing_failures.increment();
+        if let Some(left_out) = self.metrics.indexing_lines.admit(self.clock.monotonic()) {
+            let shard = &*shard.spec().name;
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::warn!(
+                shard,
+                %reason,
+                left_out,
+                "index files cannot be written; the shard goes on without them"
+            );
+        }
+    }
+
     /// Opens those of `specs` that this core owns, a few at a time; the others are expected to be
     /// opened by their owners. Returns at once.
     pub(crate) fn open(self: &Rc<Self>, specs: Vec<ShardSpec>, cores: u16) {
@@ -337,7 +381,13 @@ impl Owner {
                 generation_floor: spec.generation_floor,
                 now: self.clock.wall(),
             };
-            match Box::pin(Log::open(&spec.directory, self.config.log, opening)).await {
+            let opened = match spec.lost() {
+                Some(reason) => Err(reason),
+                None => Box::pin(Log::open(&spec.directory, self.config.log, opening))
+                    .await
+                    .map_err(|error| error.to_string()),
+            };
+            match opened {
                 Ok((log, recovery)) => {
                     self.metrics.recovery_cut_bytes.add(recovery.cut_bytes);
                     let rebuilt = u64::from(recovery.rebuilt_indexes);
@@ -352,8 +402,8 @@ impl Owner {
                     shard.opened(log);
                     self.announce(&shard);
                 }
-                Err(error) => {
-                    let effects = shard.fail(error.to_string());
+                Err(reason) => {
+                    let effects = shard.fail(reason);
                     self.apply(&shard, effects);
                 }
             }

@@ -7,7 +7,7 @@ use crate::owner::Owner;
 use crate::pieces::take_whole;
 use crate::shard::{Marks, Shard};
 use bytes::Bytes;
-use felix_core::shards::{FetchPart, Fetched};
+use felix_core::shards::{FetchPart, Fetched, LeftOut};
 use felix_core::{Offset, ShardError};
 use std::rc::Rc;
 use std::vec;
@@ -26,8 +26,8 @@ const PIECE_COST: usize = 64;
 pub(crate) struct Reading {
     parts: vec::IntoIter<FetchPart>,
     bytes_left: usize,
-    /// No batch has been found yet: the first one is taken whatever its size.
-    first_whole: bool,
+    /// What the first batch may have in any case; 0 once one has been found.
+    first_bytes_max: usize,
     done: Parts,
 }
 
@@ -46,6 +46,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Cold {
     shard: Rc<Shard>,
+    part: FetchPart,
     marks: Marks,
     limit: usize,
     read: Read,
@@ -64,7 +65,7 @@ impl Reading {
         Self {
             parts: request.parts.into_iter(),
             bytes_left: request.bytes_max,
-            first_whole: true,
+            first_bytes_max: request.first_bytes_max,
             done,
         }
     }
@@ -94,6 +95,7 @@ impl Reading {
     pub(crate) async fn finish(&mut self, owner: &Owner, cold: Cold) {
         let Cold {
             shard,
+            part: asked,
             marks,
             limit,
             read,
@@ -102,6 +104,9 @@ impl Reading {
         // The shard may have failed, closed or changed its leader meanwhile.
         let part = shard.marks(Some(marks.generation)).and_then(|_| {
             let pieces = result.map_err(|error| owner.read_failed(&shard, &error))?;
+            if let Some(bytes) = read.left_out() {
+                return Ok(self.leave_out(asked, marks, bytes));
+            }
             self.take(owner, &shard, marks, pieces, limit)
         });
         self.done.push(part);
@@ -126,16 +131,22 @@ impl Reading {
             return Ok(Now::Read(answer(marks, Vec::new(), false)));
         }
         let limit = part.bytes_max.min(self.bytes_left);
-        if limit == 0 && !self.first_whole {
+        if limit == 0 && !self.is_first() {
             return Ok(Now::Read(answer(marks, Vec::new(), true)));
         }
+        let first_bytes_max = self.first_bytes_max.max(limit);
         let below = marks.visible_end;
         if let Some(found) =
             owner
                 .tail()
-                .read(part.shard, part.offset, below, limit, self.first_whole)
+                .read(part.shard, part.offset, below, limit, self.is_first())
         {
             owner.metrics().tail_reads.increment();
+            // Each piece is a batch here, and nothing has been copied.
+            let first = found.pieces.first().map_or(0, Bytes::len);
+            if first > first_bytes_max {
+                return Ok(Now::Read(self.leave_out(part, marks, first)));
+            }
             let bytes = found.pieces.iter().map(Bytes::len).sum();
             return Ok(Now::Read(self.spend(
                 owner,
@@ -146,22 +157,43 @@ impl Reading {
             )));
         }
         let read = shard.read(part.offset, below, limit)?;
+        let read = read.within(first_bytes_max);
         match read.try_now() {
             Some(result) => {
                 owner.metrics().immediate_reads.increment();
                 let pieces = result.map_err(|error| owner.read_failed(&shard, &error))?;
-                Ok(Now::Read(self.take(owner, &shard, marks, pieces, limit)?))
+                Ok(Now::Read(match read.left_out() {
+                    Some(bytes) => self.leave_out(part, marks, bytes),
+                    None => self.take(owner, &shard, marks, pieces, limit)?,
+                }))
             }
             None => {
                 owner.metrics().cold_reads.increment();
                 Ok(Now::Cold(Cold {
                     shard,
+                    part,
                     marks,
                     limit,
                     read,
                 }))
             }
         }
+    }
+
+    /// No batch has been found yet: the first one may be larger than what is left.
+    fn is_first(&self) -> bool {
+        self.first_bytes_max > 0
+    }
+
+    /// There is a batch and no room for it. Where it would have been the first, nothing else comes
+    /// in its place, or a reader of several shards might never get past it.
+    fn leave_out(&mut self, part: FetchPart, marks: Marks, bytes: usize) -> Part {
+        let mut left = answer(marks, Vec::new(), true);
+        if self.is_first() {
+            left.fetched.left_out = Some(Box::new(LeftOut { part, bytes }));
+            (self.bytes_left, self.first_bytes_max) = (0, 0);
+        }
+        left
     }
 
     /// The log gives at least one batch, which a later part may have no room for.
@@ -173,7 +205,7 @@ impl Reading {
         pieces: Vec<Bytes>,
         limit: usize,
     ) -> Result<Part, ShardError> {
-        let taken = take_whole(pieces, limit, self.first_whole).map_err(|torn| {
+        let taken = take_whole(pieces, limit, self.is_first()).map_err(|torn| {
             let reason = format!("no whole batch {} bytes into a read", torn.position);
             owner.read_failed(shard, &reason)
         })?;
@@ -190,7 +222,9 @@ impl Reading {
     ) -> Part {
         assert!(end.is_none_or(|end| end <= marks.visible_end));
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
-        self.first_whole &= bytes == 0;
+        if bytes > 0 {
+            self.first_bytes_max = 0;
+        }
         owner
             .metrics()
             .read_bytes
@@ -217,6 +251,7 @@ fn answer(marks: Marks, batches: Vec<Bytes>, cut: bool) -> Part {
             batches,
             visible_end,
             log_start,
+            left_out: None,
         },
         cut,
         level,

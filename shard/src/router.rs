@@ -2,24 +2,21 @@
 //! and one reply where another does. Nothing is ever passed on from there.
 
 use crate::call::Caller;
-use crate::event::{Answer, promise, step_aside};
+use crate::event::{Answer, promise};
 use crate::groups::{Gathered, Group, by_owner};
-use crate::message::{Appends, Offsets, Part, Parts, ReadRequest, Request};
+use crate::message::{Appends, Offsets, Parts, ReadRequest};
 use crate::owner::Owner;
 use crate::pieces::take_whole;
 use crate::port::Port;
 use crate::requester::Requester;
-use crate::watches::{Sleeper, WATCHED_SHARDS_MAX, WatchKey, Watched};
-use felix_core::limits::FETCH_BYTES_MAX;
 use felix_core::shards::{
     Acks, Append, Appended, Fetch, FetchPart, Fetched, OffsetAnswer, OffsetQuery, PollEnd,
     ShardState,
 };
 use felix_core::{CpuId, Monotonic, ShardError, ShardId, Shards};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use futures_util::{FutureExt, select_biased};
 use std::cell::RefCell;
-use std::pin::pin;
 use std::rc::Rc;
 
 /// One core's way to all shards. Lives on its core; cheap to clone.
@@ -42,8 +39,18 @@ impl Router {
         }))
     }
 
+    /// What this core owns.
+    pub(crate) fn owner(&self) -> &Rc<Owner> {
+        &self.0.owner
+    }
+
+    /// How many cores there are.
+    pub(crate) fn cores(&self) -> u16 {
+        self.0.cores
+    }
+
     /// The lanes to a peer; `None` for the own core.
-    fn port(&self, core: CpuId) -> Option<&Rc<Port>> {
+    pub(crate) fn port(&self, core: CpuId) -> Option<&Rc<Port>> {
         let port = self.0.ports.iter().find(|port| port.peer() == core);
         assert!(
             port.is_some() || core == self.0.owner.core(),
@@ -52,7 +59,7 @@ impl Router {
         port
     }
 
-    fn now(&self) -> Monotonic {
+    pub(crate) fn now(&self) -> Monotonic {
         self.0.owner.clock().monotonic()
     }
 
@@ -95,7 +102,12 @@ impl Router {
         }
     }
 
-    async fn read_group(&self, group: Group<FetchPart>, bytes_max: usize) -> (Vec<usize>, Parts) {
+    async fn read_group(
+        &self,
+        group: Group<FetchPart>,
+        bytes_max: usize,
+        first_bytes_max: usize,
+    ) -> (Vec<usize>, Parts) {
         let Group {
             owner,
             places,
@@ -104,6 +116,7 @@ impl Router {
         let read = ReadRequest {
             parts: items,
             bytes_max,
+            first_bytes_max,
         };
         let answer = match self.port(owner) {
             None => {
@@ -121,17 +134,22 @@ impl Router {
     }
 
     /// Reads what is there now.
-    async fn read(&self, parts: &[FetchPart], bytes_max: usize) -> Parts {
+    pub(crate) async fn read(
+        &self,
+        parts: &[FetchPart],
+        bytes_max: usize,
+        first_bytes_max: usize,
+    ) -> Parts {
         let count = parts.len();
         let groups = by_owner(parts.to_vec(), self.0.cores, |part| part.shard);
         if groups.len() == 1 {
             // One owner spends the whole budget, in the order asked: nothing is left to trim.
             let group = groups.into_iter().next().expect("there is one");
-            return self.read_group(group, bytes_max).await.1;
+            return self.read_group(group, bytes_max, first_bytes_max).await.1;
         }
         let reads = groups.into_iter().map(|group| {
             let share = share(bytes_max, group.items.len(), count);
-            self.read_group(group, share)
+            self.read_group(group, share, first_bytes_max)
         });
         let mut gathered = Gathered::new(count);
         for (places, parts) in join_all(reads).await {
@@ -159,49 +177,6 @@ impl Router {
         };
         let offsets = answer.unwrap_or_else(|| refused(places.len()));
         (places, offsets)
-    }
-
-    async fn poll(&self, fetch: Fetch, end: impl PollEnd) -> Parts {
-        let bytes_max = fetch.bytes_max.min(FETCH_BYTES_MAX);
-        let bytes_min = fetch.bytes_min.min(bytes_max);
-        let owner = &self.0.owner;
-        let fetch_us = &owner.metrics().fetch_us;
-        let begun = self.now();
-        let mut parts = self.read(&fetch.parts, bytes_max).await;
-        let now = self.now();
-        if is_enough(&parts, bytes_min) {
-            fetch_us.record(begun, now);
-            return parts;
-        }
-        let wait = fetch.deadline.until(now);
-        if wait.is_zero() {
-            return parts;
-        }
-        let mut ended = pin!(end.ended().fuse());
-        let mut deadline = pin!(glommio::timer::sleep(wait).fuse());
-        let mut watch = Watch::new(self.clone());
-        loop {
-            if owner.is_closing() {
-                return parts;
-            }
-            watch
-                .start(&fetch.parts, &parts, bytes_min, bytes_max)
-                .await;
-            select_biased! {
-                () = pin!(watch.sleeper.woken().fuse()) => {}
-                () = ended => return parts,
-                () = deadline => return parts,
-            }
-            if owner.is_closing() {
-                return parts;
-            }
-            let woken = self.now();
-            parts = self.read(&fetch.parts, bytes_max).await;
-            if is_enough(&parts, bytes_min) {
-                fetch_us.record(woken, self.now());
-                return parts;
-            }
-        }
     }
 }
 
@@ -313,131 +288,6 @@ impl Committed {
     }
 }
 
-/// A waiting fetch's watches at the owners. Dropping it takes them back.
-struct Watch {
-    router: Router,
-    number: u64,
-    sleeper: Rc<Sleeper>,
-    /// Of each watch.
-    owners: Vec<CpuId>,
-}
-
-impl Watch {
-    fn new(router: Router) -> Self {
-        let (number, sleeper) = router.0.owner.sleepers().add();
-        Self {
-            router,
-            number,
-            sleeper,
-            owners: Vec::new(),
-        }
-    }
-
-    /// Tells every owner what the fetch has seen of its shards, and its part of what is missing:
-    /// when all is there, at least one of them has its part.
-    async fn start(
-        &mut self,
-        asked: &[FetchPart],
-        seen: &[Result<Part, ShardError>],
-        bytes_min: usize,
-        bytes_max: usize,
-    ) {
-        let seen: Vec<(Watched, usize)> = asked
-            .iter()
-            .zip(seen)
-            .filter_map(|(part, seen)| Some(watched(part, seen.as_ref().ok()?)))
-            .collect();
-        let count = seen.len();
-        let bytes: usize = seen.iter().map(|(_, bytes)| bytes).sum();
-        let missing = bytes_min.saturating_sub(bytes);
-        let groups = by_owner(seen, self.router.0.cores, |(watched, _)| watched.shard);
-        let watches: usize = groups.iter().map(|group| watches(&group.items)).sum();
-        let mut chunk = 0;
-        for group in &groups {
-            // Over its share an owner leaves data behind, which ends the wait, too.
-            let bytes: usize = group.items.iter().map(|(_, bytes)| bytes).sum();
-            let share_left = share(bytes_max, group.items.len(), count).saturating_sub(bytes) + 1;
-            let bytes = missing
-                .div_ceil(watches)
-                .min(share_left.div_ceil(self::watches(&group.items)));
-            for shards in group.items.chunks(WATCHED_SHARDS_MAX) {
-                if chunk > 0 {
-                    step_aside().await;
-                }
-                let shards = shards.iter().map(|(watched, _)| *watched).collect();
-                self.put(chunk, group.owner, shards, size(bytes));
-                chunk += 1;
-            }
-        }
-    }
-
-    /// A watch in place of the one that had this number, which was at the same owner: the shards
-    /// of a fetch that waits are always the same.
-    fn put(&mut self, chunk: usize, owner: CpuId, shards: Vec<Watched>, bytes: u64) {
-        match self.owners.get(chunk) {
-            None => self.owners.push(owner),
-            Some(earlier) => assert!(*earlier == owner, "the shards are the same"),
-        }
-        let key = self.key(chunk);
-        match self.router.port(owner) {
-            None => self.router.0.owner.watch(key, shards, bytes),
-            Some(port) => port.tell(Request::Watch {
-                watch: key.watch,
-                chunk: key.chunk,
-                shards,
-                bytes,
-            }),
-        }
-    }
-
-    fn key(&self, chunk: usize) -> WatchKey {
-        WatchKey {
-            core: self.router.0.owner.core(),
-            watch: self.number,
-            chunk: u32::try_from(chunk).expect("no request names so many shards"),
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.router.0.owner.sleepers().remove(self.number);
-        let mut own = Vec::new();
-        for (chunk, owner) in self.owners.iter().enumerate() {
-            let key = self.key(chunk);
-            match self.router.port(*owner) {
-                None => own.push(key),
-                Some(port) => port.tell(Request::Unwatch {
-                    watch: key.watch,
-                    chunk: key.chunk,
-                }),
-            }
-        }
-        self.router.0.owner.unwatch_all(&own);
-    }
-}
-
-/// What a fetch has seen of a part: for its watch, and the bytes.
-fn watched(asked: &FetchPart, seen: &Part) -> (Watched, usize) {
-    let bytes = seen.fetched.bytes();
-    let room = size(asked.bytes_max.saturating_sub(bytes));
-    let watched = Watched {
-        shard: asked.shard,
-        seen: seen.level,
-        full: seen.level.saturating_add(room).saturating_add(1),
-    };
-    (watched, bytes)
-}
-
-/// How many watches the shards of an owner need.
-fn watches<T>(shards: &[T]) -> usize {
-    shards.len().div_ceil(WATCHED_SHARDS_MAX)
-}
-
-fn size(bytes: usize) -> u64 {
-    u64::try_from(bytes).expect("a size fits 64 bits")
-}
-
 /// The answer where an owner takes nothing more.
 fn refused<T>(count: usize) -> Vec<Result<T, ShardError>> {
     (0..count).map(|_| Err(ShardError::ShuttingDown)).collect()
@@ -445,22 +295,9 @@ fn refused<T>(count: usize) -> Vec<Result<T, ShardError>> {
 
 /// An owner's share of the bytes of a fetch: by its share of the parts. The first batch it finds
 /// is whole whatever the share, so that a small share does not stop a reader.
-fn share(bytes_max: usize, parts: usize, parts_total: usize) -> usize {
+pub(crate) fn share(bytes_max: usize, parts: usize, parts_total: usize) -> usize {
     // FETCH_BYTES_MAX times the parts of any request fits by far.
     bytes_max.saturating_mul(parts) / parts_total
-}
-
-/// Whether waiting would serve nobody: there is enough, or an error, or a limit left data behind.
-fn is_enough(parts: &[Result<Part, ShardError>], bytes_min: usize) -> bool {
-    let mut bytes = 0;
-    for part in parts {
-        match part {
-            Ok(part) if part.cut => return true,
-            Ok(part) => bytes += part.fetched.bytes(),
-            Err(_) => return true,
-        }
-    }
-    bytes >= bytes_min
 }
 
 /// Every owner may have exceeded its share by its first batch: cuts the whole back to the limit,
@@ -479,6 +316,14 @@ fn trim(parts: Parts, bytes_max: usize) -> Parts {
                 })?;
                 part.cut |= taken.bytes < bytes;
                 part.fetched.batches = taken.pieces;
+            }
+            if part.fetched.left_out.is_some() {
+                if first_whole {
+                    // As at the owner: nothing comes in its place.
+                    (bytes_left, first_whole) = (0, false);
+                } else {
+                    part.fetched.left_out = None;
+                }
             }
             let kept = part.fetched.bytes();
             bytes_left = bytes_left.saturating_sub(kept);

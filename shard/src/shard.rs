@@ -5,6 +5,7 @@
 //! [`Effects`].
 
 mod duties;
+mod flushing;
 mod indexing;
 mod parting;
 
@@ -12,12 +13,14 @@ pub(crate) use duties::{Duties, Flushing};
 
 use crate::call::{Uncommitted, Unplaced};
 use crate::event::Credits;
-use crate::log::{Flush, Flushed, Log, LogError, Read, Search, Wanted};
+use crate::log::{Log, LogError, Read, Search, Wanted};
 use crate::metrics::CoreMetrics;
 use crate::settling::Owed;
 use crate::spec::ShardSpec;
 use crate::tail::Tail;
-use felix_core::limits::{COLD_READS_IN_FLIGHT_PER_SHARD_MAX, SHARD_UNCOMMITTED_BYTES_MAX};
+use felix_core::limits::{
+    BATCH_BYTES_MAX, COLD_READS_IN_FLIGHT_PER_SHARD_MAX, SHARD_UNCOMMITTED_BYTES_MAX,
+};
 use felix_core::shards::{Appended, ShardState};
 use felix_core::stalls::Work;
 use felix_core::{
@@ -43,14 +46,25 @@ pub(crate) struct Shard {
     pub(crate) duties: Duties,
     /// Its share of the core's cold reads: readers of a device that is stuck leave others some.
     pub(crate) cold_reads: Credits,
+    pub(crate) heavy_searches: Credits,
 }
 
 #[derive(Debug)]
 enum Phase {
     Opening,
     Open(Box<Open>),
-    Failed(String),
+    Failed(Box<Failed>),
     Closed,
+}
+
+/// A shard that serves nothing until the broker starts again.
+#[derive(Debug)]
+struct Failed {
+    reason: String,
+    /// Kept until a last flush has made durable what was acknowledged before a write failed.
+    log: Option<Log>,
+    /// Bytes of a log that is not kept which no flush made durable.
+    lost_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -148,11 +162,12 @@ impl Shard {
     pub(crate) fn opening(spec: ShardSpec, segment_bytes_max: u64) -> Self {
         Self {
             spec,
-            segment_bytes_max,
+            segment_bytes_max: segment_bytes_max.min(BATCH_BYTES_MAX as u64),
             phase: RefCell::new(Phase::Opening),
             owed: RefCell::default(),
             duties: Duties::default(),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_PER_SHARD_MAX),
+            heavy_searches: Credits::new(1),
         }
     }
 
@@ -233,14 +248,6 @@ impl Shard {
     /// A search of the log; see [`Log::search`].
     pub(crate) fn search(&self, wanted: Wanted, below: Offset) -> Result<Search, ShardError> {
         Ok(self.phase.borrow().open()?.log.search(wanted, below))
-    }
-
-    /// Bytes written and not yet durable.
-    pub(crate) fn dirty_bytes(&self) -> u64 {
-        self.phase
-            .borrow()
-            .open()
-            .map_or(0, |open| open.log.dirty_bytes())
     }
 
     /// Appends that wait for room.
@@ -335,7 +342,7 @@ impl Shard {
             log_start: open.log.start(),
         };
         let end = placed.next_offset();
-        writer.tail.borrow_mut().push(self.spec.id, placed);
+        writer.tail.borrow_mut().push(self.spec.id, &placed);
         open.written += u64::try_from(size).expect("a size fits 64 bits");
         let caller = caller.placed();
         match self.spec.durability {
@@ -369,59 +376,6 @@ impl Shard {
             }
         }
     }
-
-    /// What would make everything written so far durable.
-    pub(crate) fn flush(&self) -> Option<Flush> {
-        self.phase.borrow().open().ok()?.log.flush()
-    }
-
-    /// Takes a finished flush back, if there was one to run, and commits what is durable; who waits
-    /// for it is told by [`Shard::next_settled`]. Returns how many appends that committed, too.
-    pub(crate) fn flushed(&self, result: Option<Result<Flushed, LogError>>) -> (u64, Effects) {
-        let mut phase = self.phase.borrow_mut();
-        let Phase::Open(open) = &mut *phase else {
-            return (0, Effects::default());
-        };
-        if let Some(result) = result
-            && let Err(error) = open.log.flushed(result)
-        {
-            drop(phase);
-            return (0, self.fail(error.to_string()));
-        }
-        if self.spec.durability != Durability::OnCommit {
-            return (0, Effects::default());
-        }
-        let moved = open.advance(open.log.durable_end());
-        let committed = open.commit();
-        let room = open.has_room_for_parked();
-        (
-            u64::try_from(committed).expect("a count fits 64 bits"),
-            Effects {
-                moved,
-                room,
-                settled: open.due > 0,
-                ..Effects::default()
-            },
-        )
-    }
-
-    /// Gives up the log, to be closed. Nothing awaits its commit: the flusher has ended.
-    pub(crate) fn close(&self) -> Option<Log> {
-        let mut phase = self.phase.borrow_mut();
-        match std::mem::replace(&mut *phase, Phase::Closed) {
-            Phase::Open(open) => {
-                let open = *open;
-                assert!(open.waiting.is_empty());
-                assert!(open.parked.is_empty());
-                Some(open.log)
-            }
-            failed @ Phase::Failed(_) => {
-                *phase = failed;
-                None
-            }
-            Phase::Opening | Phase::Closed => None,
-        }
-    }
 }
 
 impl Phase {
@@ -429,7 +383,7 @@ impl Phase {
         match self {
             Self::Open(open) => Ok(open),
             Self::Opening => Err(ShardError::Opening),
-            Self::Failed(reason) => Err(ShardError::Storage(reason.clone())),
+            Self::Failed(failed) => Err(ShardError::Storage(failed.reason.clone())),
             Self::Closed => Err(ShardError::ShuttingDown),
         }
     }

@@ -1,5 +1,6 @@
 //! What an owner is told about a shard it is to open.
 
+use crate::log;
 use felix_core::{Durability, Generation, ShardId, Stream, Timestamps};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,9 @@ pub struct ShardSpec {
     pub timestamps: Timestamps,
     /// Its generation is above this.
     pub generation_floor: Generation,
+    /// What people are to do where the log is not there whole, which was there before: then it is
+    /// lost, and nothing is made in its place. `None`: a log that is not there is made.
+    pub if_lost: Option<String>,
 }
 
 impl ShardSpec {
@@ -30,14 +34,26 @@ impl ShardSpec {
             durability: stream.durability,
             timestamps: stream.timestamps,
             generation_floor: stream.generation_floor,
+            if_lost: None,
         })
+    }
+
+    /// Why the log counts as lost, in a sentence; `None`: it does not.
+    pub(crate) fn lost(&self) -> Option<String> {
+        let cure = self.if_lost.as_deref()?;
+        let missing = log::what_is_missing(&self.directory)?;
+        let directory = self.directory.display();
+        Some(format!(
+            "{directory}: {missing}, and this shard was there before, so nothing is made in its \
+             place; {cure}"
+        ))
     }
 }
 
 /// `<root>/streams/<tenant>/<stream id>/<namespace>.<stream>-<shard>`.
 ///
-/// The last part is what Kafka calls the same partition's directory, so that it reads at a glance
-/// and a Kafka log directory can be put in its place. Tenants may have topics of one name, hence
+/// The last part is what Kafka calls the same partition's directory, so that it reads at a glance.
+/// Tenants may have topics of one name, hence
 /// the tenant; a stream made anew under an old name must not find the old one's log, hence the
 /// stream id. The id is a level of its own because a topic name may take all but six of the 255
 /// bytes that a file name has.
@@ -81,6 +97,28 @@ mod tests {
         for other in others {
             assert_ne!(directory(Path::new("/data"), &other, 1), specs[1].directory);
         }
+    }
+
+    #[test]
+    fn a_log_is_lost_only_where_it_was_there_before_and_then_says_where_and_what_to_do() {
+        let temp = tempfile::tempdir().unwrap();
+        let clicks = stream("dev", 10, "clicks");
+        let new = ShardSpec::of_stream(temp.path(), &clicks).next().unwrap();
+        assert_eq!(new.lost(), None);
+        let before = ShardSpec {
+            if_lost: Some("mount it".into()),
+            ..new
+        };
+        let sentence = before.lost().unwrap();
+        let directory = before.directory.display().to_string();
+        assert!(sentence.starts_with(&directory), "{sentence}");
+        assert!(sentence.ends_with("; mount it"), "{sentence}");
+        std::fs::create_dir_all(&before.directory).unwrap();
+        for (name, bytes) in log::founding_files() {
+            assert!(before.lost().is_some());
+            std::fs::write(before.directory.join(name), bytes).unwrap();
+        }
+        assert_eq!(before.lost(), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! to wake.
 
 use crate::event::Event;
+use felix_core::limits::{WATCHED_SHARDS_IN_ANY_CASE_MAX, WATCHED_SHARDS_PER_CORE_MAX};
 use felix_core::{CpuId, ShardId};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -257,6 +258,22 @@ impl Sleeper {
 pub(crate) struct Sleepers {
     watch_next: Cell<u64>,
     sleepers: RefCell<HashMap<u64, Rc<Sleeper>>>,
+    /// Shards that they watch.
+    watched: Cell<usize>,
+}
+
+/// That a fetch may watch so many shards; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct WatchRoom {
+    sleepers: Rc<Sleepers>,
+    shards: usize,
+}
+
+impl Drop for WatchRoom {
+    fn drop(&mut self) {
+        let watched = self.sleepers.watched.get();
+        self.sleepers.watched.set(watched - self.shards);
+    }
 }
 
 impl Sleepers {
@@ -269,6 +286,19 @@ impl Sleepers {
             .borrow_mut()
             .insert(watch, Rc::clone(&sleeper));
         (watch, sleeper)
+    }
+
+    /// Room for one that watches so many shards; `None`: all together would watch too many.
+    pub(crate) fn room(self: &Rc<Self>, shards: usize) -> Option<WatchRoom> {
+        let watched = self.watched.get() + shards;
+        if shards > WATCHED_SHARDS_IN_ANY_CASE_MAX && watched > WATCHED_SHARDS_PER_CORE_MAX {
+            return None;
+        }
+        self.watched.set(watched);
+        Some(WatchRoom {
+            sleepers: Rc::clone(self),
+            shards,
+        })
     }
 
     /// Wakes one, if it still waits.

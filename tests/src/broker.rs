@@ -286,6 +286,18 @@ impl Broker {
         self.wait_until_ready();
     }
 
+    /// Starts it again as [`Broker::start_again`] does, and waits for it to end, as it is expected
+    /// to; how it ended, and what it said.
+    pub fn refuses_to_start_again(&mut self) -> (ExitStatus, String) {
+        assert!(
+            self.process.has_ended(),
+            "two brokers never share a directory"
+        );
+        self.process = spawn(self.home.path(), &self.data, self.port, &self.settings);
+        let status = self.process.wait(STOP_TIMEOUT);
+        (status, self.log())
+    }
+
     fn http_port(&self) -> u16 {
         self.port + 1 + CORES
     }

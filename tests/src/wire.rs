@@ -70,6 +70,13 @@ impl Wire {
     /// # Errors
     /// The broker closed the connection, or does not read.
     pub fn send<R: Request>(&mut self, request: &R, version: i16) -> io::Result<()> {
+        let frame = self.frame(request, version);
+        self.stream.write_all(&frame)
+    }
+
+    /// The bytes of the next request, for whoever sends them through [`Wire::socket`] in a way of
+    /// its own.
+    pub fn frame<R: Request>(&mut self, request: &R, version: i16) -> Vec<u8> {
         self.correlation += 1;
         let header = RequestHeader::default()
             .with_request_api_key(R::KEY)
@@ -84,8 +91,7 @@ impl Wire {
             .encode(&mut body, version)
             .expect("the request is valid");
         let length = u32::try_from(body.len()).expect("a request is small");
-        self.stream
-            .write_all(&[&length.to_be_bytes(), body.as_ref()].concat())
+        [&length.to_be_bytes(), body.as_ref()].concat()
     }
 
     /// Waits for the answer to the oldest request not yet answered.

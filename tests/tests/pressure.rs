@@ -125,6 +125,39 @@ fn a_connection_that_asks_nothing_is_closed_with_a_clean_end_and_a_waiting_one_i
 }
 
 #[test]
+fn a_request_that_takes_longer_than_the_idle_timeout_to_arrive_is_not_idle() {
+    const TIMEOUT_MS: u64 = 500;
+    const PART_BYTES: usize = 32 << 10;
+    let broker = broker(&[("FELIX_KAFKA_IDLE_TIMEOUT_MS", "500")]);
+    let value = vec![b'v'; 1 << 20];
+    let batch = BatchBuilder::new().record(Timestamp(1), None, Some(&value));
+    let data = PartitionProduceData::default().with_records(Some(batch.build().freeze()));
+    let topic = TopicProduceData::default()
+        .with_name(TopicName(StrBytes::from_static_str(TOPIC)))
+        .with_partition_data(vec![data]);
+    let request = ProduceRequest::default()
+        .with_acks(-1)
+        .with_timeout_ms(30_000)
+        .with_topic_data(vec![topic]);
+    let mut wire = Wire::connect(broker.port());
+    let frame = wire.frame(&request, 7);
+    #[expect(clippy::disallowed_methods, reason = "a test owns its clock")]
+    let begun = Instant::now();
+    for part in frame.chunks(PART_BYTES) {
+        wire.socket().write_all(part).expect("the broker reads");
+        #[expect(clippy::disallowed_methods, reason = "an upload takes its time")]
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(begun.elapsed() > 3 * Duration::from_millis(TIMEOUT_MS));
+    let answer = wire.receive::<ProduceRequest>(7);
+    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    // With nothing more to say it is idle like any other.
+    let mut socket = wire.socket();
+    assert_eq!(socket.read(&mut [0]).expect("an end, not a reset"), 0);
+    assert_eq!(metric(&broker, "felix_kafka_idle_closed_total"), 1.0);
+}
+
+#[test]
 fn zero_lets_idle_connections_live() {
     let broker = broker(&[("FELIX_KAFKA_IDLE_TIMEOUT_MS", "0")]);
     let mut idle = Wire::connect(broker.port());

@@ -11,8 +11,9 @@ use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The values of the file, by variable.
-pub(super) type FileValues = BTreeMap<&'static str, Given>;
+/// The values of the file, by variable. One of another type than its setting wants is the fault
+/// that this is: it counts only where the value would.
+pub(super) type FileValues = BTreeMap<&'static str, Result<Given, SettingsError>>;
 
 /// Reads a settings file. `named_by` gave its path.
 ///
@@ -25,24 +26,15 @@ pub(super) fn read(path: &Path, named_by: &str) -> Result<FileValues, SettingsEr
             "the settings file {shown} cannot be read: {error}; {named_by} names it"
         ))
     })?;
-    parse(&text, path).map_err(|fault| {
-        SettingsError::File(match fault {
-            Fault::Syntax(text) => format!("the settings file {shown}: {text}"),
-            Fault::At { line, what } => format!("line {line} of {shown}: {what}"),
-        })
-    })
+    parse(&text, path)
 }
 
-#[derive(Debug)]
-enum Fault {
-    Syntax(String),
-    At { line: usize, what: String },
-}
-
-fn parse(text: &str, path: &Path) -> Result<FileValues, Fault> {
+fn parse(text: &str, path: &Path) -> Result<FileValues, SettingsError> {
+    let shown = path.display();
     let table = DeTable::parse(text).map_err(|error| {
         // It shows the line, and ends with a line break that is one too many.
-        Fault::Syntax(error.to_string().trim_end().to_owned())
+        let error = error.to_string();
+        SettingsError::File(format!("the settings file {shown}: {}", error.trim_end()))
     })?;
     let path: Rc<Path> = path.into();
     // By place and not by name, so that what is complained of first stands first.
@@ -51,12 +43,14 @@ fn parse(text: &str, path: &Path) -> Result<FileValues, Fault> {
     let mut values = FileValues::new();
     for (key, value) in entries {
         let line = line_of(text, &key);
-        let at = |what| Fault::At { line, what };
+        let at = |what| SettingsError::File(format!("line {line} of {shown}: {what}"));
         let setting = setting(key.get_ref(), value.get_ref()).map_err(at)?;
-        let text = plain(setting, value.get_ref()).map_err(at)?;
-        let path = Rc::clone(&path);
-        let origin = Origin::File { path, line };
-        values.insert(setting.variable, Given { text, origin });
+        let given = plain(setting, value.get_ref()).map_err(at).map(|text| {
+            let path = Rc::clone(&path);
+            let origin = Origin::File { path, line };
+            Given { text, origin }
+        });
+        values.insert(setting.variable, given);
     }
     Ok(values)
 }
@@ -107,6 +101,8 @@ fn plain(setting: &Setting, value: &DeValue<'_>) -> Result<String, String> {
         | Kind::HostPort
         | Kind::Cpus
         | Kind::Name
+        | Kind::Tenant
+        | Kind::Namespace
         | Kind::Path
         | Kind::Filter => match value.as_str() {
             Some(text) => return Ok(text.to_owned()),
@@ -144,6 +140,10 @@ mod tests {
         read(&path, "--config").map_err(|error| error.to_string())
     }
 
+    fn value(values: &FileValues, variable: &str) -> Given {
+        values[variable].clone().unwrap()
+    }
+
     fn refused(text: &str) -> String {
         file(text).unwrap_err()
     }
@@ -152,13 +152,13 @@ mod tests {
     fn values_are_read_by_their_type_and_keep_their_line() {
         let text = "# a comment\nkafka_tls = false\n\nbroker_id = 0x1_0\ncores = '0,2-3'\n";
         let values = file(text).unwrap();
-        assert_eq!(values["FELIX_KAFKA_TLS"].text, "false");
-        assert_eq!(values["FELIX_BROKER_ID"].text, "16");
-        assert_eq!(values["FELIX_CORES"].text, "0,2-3");
-        let Origin::File { line, path } = &values["FELIX_BROKER_ID"].origin else {
+        assert_eq!(value(&values, "FELIX_KAFKA_TLS").text, "false");
+        assert_eq!(value(&values, "FELIX_BROKER_ID").text, "16");
+        assert_eq!(value(&values, "FELIX_CORES").text, "0,2-3");
+        let Origin::File { line, path } = value(&values, "FELIX_BROKER_ID").origin else {
             panic!("it came from the file")
         };
-        assert_eq!(*line, 4);
+        assert_eq!(line, 4);
         assert!(path.ends_with("felix.toml"));
         assert!(file("").unwrap().is_empty());
     }
@@ -183,15 +183,32 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_refused_with_what_is_wanted() {
-        for (text, fault) in [
-            ("kafka_tls = \"false\"", "true or false, without quotes"),
-            ("broker_id = \"7\"", "a whole number, without quotes"),
-            ("broker_id = 7.0", "broker_id is a fraction"),
-            ("cores = [0, 1]", "cores is a list, and it has to be a text"),
-            ("log = 3", "a text in quotes"),
+    fn a_value_of_another_type_is_the_fault_with_what_is_wanted() {
+        for (variable, text, fault) in [
+            (
+                "FELIX_KAFKA_TLS",
+                "kafka_tls = \"false\"",
+                "true or false, without quotes",
+            ),
+            (
+                "FELIX_BROKER_ID",
+                "broker_id = \"7\"",
+                "a whole number, without quotes",
+            ),
+            (
+                "FELIX_BROKER_ID",
+                "broker_id = 7.0",
+                "broker_id is a fraction",
+            ),
+            (
+                "FELIX_CORES",
+                "cores = [0, 1]",
+                "cores is a list, and it has to be a text",
+            ),
+            ("FELIX_LOG", "log = 3", "a text in quotes"),
         ] {
-            let sentence = refused(text);
+            let sentence = file(text).unwrap()[variable].clone().unwrap_err();
+            let sentence = sentence.to_string();
             assert!(sentence.contains(fault), "{sentence}");
             assert!(sentence.contains("line 1 of"), "{sentence}");
         }

@@ -43,6 +43,8 @@ fn literal(setting: &Setting, text: &str) -> String {
         | Kind::HostPort
         | Kind::Cpus
         | Kind::Name
+        | Kind::Tenant
+        | Kind::Namespace
         | Kind::Path
         | Kind::Filter => Value::from(text).to_string(),
     }

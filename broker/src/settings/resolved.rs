@@ -100,6 +100,8 @@ pub(crate) struct Logging {
     pub(crate) filter: String,
     /// How a line looks.
     pub(crate) format: LogFormat,
+    /// Why `RUST_LOG` was passed over, where it would have counted: a sentence.
+    pub(crate) rust_log_fault: Option<String>,
 }
 
 /// How a log line looks.
@@ -184,6 +186,7 @@ fn logging(values: &Checked<'_>) -> Logging {
         } else {
             LogFormat::Text
         },
+        rust_log_fault: None,
     }
 }
 

@@ -57,7 +57,7 @@ impl Origin {
         match self {
             Self::Flag => format!("--{}", setting.flag()),
             Self::Environment => setting.variable.to_owned(),
-            Self::RustLog => "RUST_LOG".to_owned(),
+            Self::RustLog => RUST_LOG.to_owned(),
             Self::File { path, line } => format!("{path:?} line {line}"),
             Self::Dev => "--dev".to_owned(),
             Self::Default => "default".to_owned(),
@@ -122,12 +122,16 @@ pub(crate) fn read(
     }
     let mut settings = Settings::resolve(&given)?;
     settings.unknown_variables = unknown_variables(&layers.environment);
+    settings.logging.rust_log_fault = layers.rust_log_fault();
     Ok(match wish {
         Wish::Run => Outcome::Run(Box::new(settings)),
         Wish::Check => Outcome::Check(Box::new(settings)),
         Wish::Print => Outcome::Print(print::page(&given)),
     })
 }
+
+/// What every Rust program listens to.
+const RUST_LOG: &str = "RUST_LOG";
 
 /// All that was given, by layer.
 struct Layers {
@@ -141,33 +145,46 @@ struct Layers {
 impl Layers {
     /// The value that counts, checked. What loses is not looked at, so that a flag can mend it.
     fn winner(&self, setting: &'static Setting) -> Result<Option<Given>, SettingsError> {
-        let winner = self.choose(setting);
-        if let Some(given) = &winner {
-            value::check(setting, given)?;
-        }
-        Ok(winner)
+        let Some(given) = self.choose(setting) else {
+            return Ok(None);
+        };
+        let given = given?;
+        value::check(setting, &given)?;
+        Ok(Some(given))
     }
 
-    fn choose(&self, setting: &Setting) -> Option<Given> {
+    fn choose(&self, setting: &Setting) -> Option<Result<Given, SettingsError>> {
         let variable = setting.variable;
         if let Some(text) = self.flags.get(variable) {
-            return Some(Given::new(text, Origin::Flag));
+            return Some(Ok(Given::new(text, Origin::Flag)));
         }
         if let Some(text) = self.environment.get(variable) {
-            return Some(Given::new(text, Origin::Environment));
+            return Some(Ok(Given::new(text, Origin::Environment)));
         }
         if let Some(given) = self.file.get(variable) {
             return Some(given.clone());
         }
-        // Below the file: it may be meant for every program on the machine, the file is for us.
-        if let Some(text) = self.environment.get("RUST_LOG").filter(|_| variable == LOG) {
-            return Some(Given::new(text, Origin::RustLog));
+        // Below the file: it may be meant for every program on the machine, the file is for us. So
+        // it may also say what only others understand, and that must not keep us from starting.
+        let rust_log = self.environment.get(RUST_LOG);
+        if let Some(text) = rust_log.filter(|text| variable == LOG && value::filter(text).is_ok()) {
+            return Some(Ok(Given::new(text, Origin::RustLog)));
         }
         if let Some(text) = setting.dev.filter(|_| self.dev) {
-            return Some(Given::new(text, Origin::Dev));
+            return Some(Ok(Given::new(text, Origin::Dev)));
         }
         let text = setting.default?;
-        Some(Given::new(text, Origin::Default))
+        Some(Ok(Given::new(text, Origin::Default)))
+    }
+
+    /// What is wrong with RUST_LOG, where it would count.
+    fn rust_log_fault(&self) -> Option<String> {
+        let is_set = self.flags.contains_key(LOG)
+            || self.environment.contains_key(LOG)
+            || self.file.contains_key(LOG);
+        let text = self.environment.get(RUST_LOG).filter(|_| !is_set)?;
+        let fault = value::filter(text).err()?;
+        Some(format!("{} {fault}", Origin::RustLog.describe(text)))
     }
 }
 

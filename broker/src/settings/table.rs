@@ -22,6 +22,10 @@ pub(crate) enum Kind {
     Cpus,
     /// A name of letters, digits, `.`, `_` and `-`.
     Name,
+    /// A name that a tenant may have in the catalog.
+    Tenant,
+    /// A name that a namespace may have in the catalog.
+    Namespace,
     /// A file or directory.
     Path,
     /// Levels of the log, by module: `info,felix_kafka=debug`.
@@ -79,7 +83,8 @@ impl Setting {
             Kind::Listen => "ip:port".into(),
             Kind::HostPort => "host:port".into(),
             Kind::Cpus => "a list such as 0,2-3".into(),
-            Kind::Name => "letters, digits, . _ -".into(),
+            Kind::Name | Kind::Tenant => "letters, digits, . _ -".into(),
+            Kind::Namespace => "letters, digits, _ -".into(),
             Kind::Path => "a path".into(),
             Kind::Filter => "level, module=level, separated by commas".into(),
         }
@@ -263,7 +268,7 @@ pub(crate) static TABLE: &[Setting] = &[
     .dev("false"),
     setting(
         "FELIX_KAFKA_ANONYMOUS_TENANT",
-        Kind::Name,
+        Kind::Tenant,
         "Development only: connections that do not authenticate read and write every stream of \
          this tenant.",
     )
@@ -277,7 +282,7 @@ pub(crate) static TABLE: &[Setting] = &[
     .or("false"),
     setting(
         "FELIX_KAFKA_DEFAULT_NAMESPACE",
-        Kind::Name,
+        Kind::Namespace,
         "The namespace meant by a topic name without a dot.",
     )
     .unset("such a name is unknown"),
@@ -299,7 +304,8 @@ pub(crate) static TABLE: &[Setting] = &[
     setting(
         "FELIX_KAFKA_IDLE_TIMEOUT_MS",
         number(0, 604_800_000),
-        "A Kafka connection that neither asks nor is answered for this long is closed; 0 is never.",
+        "A Kafka connection that neither asks nor is answered for this long is closed; 0 is never. \
+         A request that is still arriving counts for every 64 KiB of it.",
     )
     .or("600000")
     .unit("ms"),
@@ -368,7 +374,7 @@ pub(crate) static TABLE: &[Setting] = &[
         LOG,
         Kind::Filter,
         "What is logged, for all and for single modules; RUST_LOG is used where this is set \
-         nowhere.",
+         nowhere, if it is understood.",
     )
     .or("info"),
     setting(

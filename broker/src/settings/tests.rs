@@ -146,8 +146,27 @@ fn rust_log_is_heard_where_the_own_setting_is_silent_in_every_layer() {
     assert_eq!(filter(rust_log().line("log = \"warn\"")), "warn");
     assert_eq!(filter(rust_log().variable("FELIX_LOG", "warn")), "warn");
     assert_eq!(filter(rust_log().flags(&["--log=warn"])), "warn");
-    let refused = Operator::new().variable("RUST_LOG", "debgu").refused();
-    assert!(refused.contains("of RUST_LOG has \"debgu\""), "{refused}");
+}
+
+#[test]
+fn a_rust_log_that_is_meant_for_others_is_passed_over_and_noted_where_it_would_count() {
+    let rust_log = || Operator::new().variable("RUST_LOG", "hyper");
+    let logging = rust_log().run().logging;
+    assert_eq!(logging.filter, "info");
+    let fault = logging.rust_log_fault.unwrap();
+    assert!(fault.contains("of RUST_LOG has \"hyper\""), "{fault}");
+    for operator in [
+        rust_log().line("log = \"warn\""),
+        rust_log().variable("FELIX_LOG", "warn"),
+        rust_log().flags(&["--log=warn"]),
+        Operator::new().variable("RUST_LOG", "warn"),
+    ] {
+        let logging = operator.run().logging;
+        assert_eq!(logging.filter, "warn");
+        assert_eq!(logging.rust_log_fault, None);
+    }
+    let refused = rust_log().variable("FELIX_LOG", "hyper").refused();
+    assert!(refused.starts_with("FELIX_LOG: "), "{refused}");
 }
 
 #[test]
@@ -199,6 +218,12 @@ fn a_stronger_layer_mends_what_a_weaker_one_has_wrong() {
     let operator = Operator::new().line("broker_id = 0");
     let operator = operator.variable("FELIX_BROKER_ID", "none");
     assert_eq!(operator.flags(&["--broker-id=7"]).run().broker.0, 7);
+    // A value of the wrong type is a wrong value like others.
+    let operator = || Operator::new().line("broker_id = \"5\"");
+    assert_eq!(operator().flags(&["--broker-id=3"]).run().broker.0, 3);
+    let mended = operator().variable("FELIX_BROKER_ID", "4");
+    assert_eq!(mended.run().broker.0, 4);
+    assert!(operator().refused().contains("whole number, without"));
 }
 
 #[test]

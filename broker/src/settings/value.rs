@@ -4,6 +4,7 @@ use super::SettingsError;
 use super::source::{Given, GivenValues};
 use super::table::{Kind, Setting, find};
 use crate::cpus::CpuList;
+use felix_core::catalog;
 use felix_core::topology::Address;
 use std::net::SocketAddr;
 use tracing_subscriber::filter::{Directive, LevelFilter};
@@ -21,6 +22,8 @@ pub(super) fn check(setting: &'static Setting, given: &Given) -> Result<(), Sett
         Kind::HostPort => host_port(text).err(),
         Kind::Cpus => CpuList::parse(text).err(),
         Kind::Name => name(text).err(),
+        Kind::Tenant => catalog::name_fault(text).map(str::to_owned),
+        Kind::Namespace => catalog::namespace_fault(text).map(str::to_owned),
         Kind::Filter => filter(text).err(),
         Kind::Path => text.is_empty().then(|| "is empty".to_owned()),
     };
@@ -90,7 +93,7 @@ fn host_port(text: &str) -> Result<Address, String> {
 
 fn name(text: &str) -> Result<&str, String> {
     let fault = "is not a name of letters, digits, . _ and -";
-    let legal = !text.is_empty() && felix_core::catalog::is_legal(text);
+    let legal = !text.is_empty() && catalog::is_legal(text);
     if legal {
         Ok(text)
     } else {
@@ -100,7 +103,7 @@ fn name(text: &str) -> Result<&str, String> {
 
 /// A filter without the spaces that people put behind commas, which would be taken for a part of
 /// the module's name.
-fn filter(text: &str) -> Result<String, String> {
+pub(super) fn filter(text: &str) -> Result<String, String> {
     let parts = text.split(',').map(str::trim);
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
@@ -217,6 +220,30 @@ mod tests {
         for address in ["host", "host:0", "host:x", ":1", "a:b:1", "[::1:1", "a b:1"] {
             assert!(fault("FELIX_KAFKA_ADVERTISE_ADDR", address).contains("host:port"));
         }
+    }
+
+    #[test]
+    fn names_of_tenants_and_namespaces_keep_the_rules_of_the_catalog() {
+        let tenant = "FELIX_KAFKA_ANONYMOUS_TENANT";
+        let namespace = "FELIX_KAFKA_DEFAULT_NAMESPACE";
+        let long = "x".repeat(250);
+        for (text, rule) in [
+            ("..", "is a reserved path"),
+            (".", "is a reserved path"),
+            ("", "is empty"),
+            ("a b", "has a character outside A-Z a-z 0-9 . _ -"),
+            (&*long, "is longer than 249 characters"),
+        ] {
+            for variable in [tenant, namespace] {
+                let expected = format!("{variable}: the flag's value {text:?} {rule}");
+                assert_eq!(fault(variable, text), expected);
+            }
+        }
+        let sentence = fault(namespace, "a.b");
+        assert!(sentence.contains("\"a.b\" has a dot"), "{sentence}");
+        let text = "a.b".to_owned();
+        let origin = Origin::Flag;
+        check(find(tenant), &Given { text, origin }).unwrap();
     }
 
     #[test]

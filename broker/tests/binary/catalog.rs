@@ -1,5 +1,5 @@
 use crate::harness::{Broker, dev, field, refused};
-use crate::wire::{base_offset, call, end_offset, is_readable, produce};
+use crate::wire::{base_offset, call, is_readable, produce};
 use rustix::process::Signal;
 use std::fs;
 use std::net::TcpListener;
@@ -92,18 +92,6 @@ fn a_start_that_fails_changes_nothing_that_is_remembered() {
     flags.extend(["--catalog-file", catalog.to_str().unwrap()]);
     assert_eq!(refused(&flags).status.code(), Some(1));
     assert_eq!(fs::read_to_string(&state).unwrap(), before);
-}
-
-#[test]
-fn a_stream_whose_directory_was_removed_begins_anew_above_what_clients_saw() {
-    let temp = tempdir().unwrap();
-    let (id, generation) = write(temp.path());
-    fs::remove_dir_all(temp.path().join("streams/dev").join(&id)).unwrap();
-    let mut broker = Broker::start(temp.path(), &[]);
-    let anew = opened(&mut broker);
-    assert_ne!(anew.0, id);
-    assert!(anew.1 > generation, "{anew:?} after {generation}");
-    assert_eq!(end_offset(broker.kafka()), 0);
 }
 
 #[test]

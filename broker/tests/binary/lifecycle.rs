@@ -122,6 +122,16 @@ fn a_second_broker_on_the_same_directory_is_refused() {
         "{}",
         second.stderr
     );
+    // Whatever is removed in it: the lock is on the directory itself.
+    for entry in fs::read_dir(temp.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && !path.ends_with("catalog-state.toml") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let again = refused(&dev(temp.path()));
+    assert_eq!(again.status.code(), Some(1));
+    assert_eq!(again.stderr, second.stderr);
     drop(broker);
     Broker::start(temp.path(), &[]);
 }

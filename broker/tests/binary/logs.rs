@@ -1,4 +1,4 @@
-use crate::harness::{Broker, dev, refused};
+use crate::harness::{Broker, command, dev, refused};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -37,6 +37,50 @@ fn json_lines_have_time_level_module_and_message_and_fields_beside_them() {
     assert!(found("stream").unwrap()["shards"].is_u64());
     assert!(found("felix-broker").unwrap()["pid"].is_u64());
     assert!(found("ended").is_some(), "the last line was written");
+}
+
+#[test]
+fn the_time_a_core_was_held_is_a_number() {
+    let temp = tempdir().unwrap();
+    // So little that opening a shard is too long.
+    let flags = ["--log=info", "--stall-us=50", "--stall-log-us=50"];
+    let broker = Broker::start(temp.path(), &flags);
+    broker.signal(Signal::TERM);
+    let (_, lines) = broker.wait();
+    let held = lines
+        .iter()
+        .find(|line| line.starts_with('{') && line.contains("a core was held too long"));
+    let held: Value = serde_json::from_str(held.expect("there was one")).unwrap();
+    assert!(held["took_us"].as_u64().unwrap() >= 50, "{held}");
+}
+
+#[test]
+fn a_rust_log_that_is_meant_for_others_is_passed_over_with_one_warning() {
+    let temp = tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bind = format!("--broker-metrics-bind={}", taken.local_addr().unwrap());
+    let flags = dev(temp.path());
+    let mut flags: Vec<&str> = flags
+        .into_iter()
+        .filter(|flag| !flag.starts_with("--log="))
+        .collect();
+    flags.extend(["--log-format=text", &bind]);
+    let output = command(&flags).env("RUST_LOG", "hyper").output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "it came as far as the address"
+    );
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let warns = |line: &&str| line.contains("RUST_LOG is passed over") && line.contains("hyper");
+    assert_eq!(stdout.lines().filter(warns).count(), 1, "{stdout}");
+    assert!(stdout.contains(" INFO "), "the default is in force");
+
+    let check = ["--check-config"];
+    let output = command(&check).env("RUST_LOG", "hyper").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr.matches("RUST_LOG is passed over").count(), 1);
 }
 
 #[test]

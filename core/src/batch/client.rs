@@ -2,14 +2,12 @@
 
 use super::codec::Codec;
 use super::crc;
-use super::decompress::decompress;
+use super::decompress::{Forms, decompress};
 use super::error::BatchError;
 use super::header::{self, Header};
 use super::placed::PlacedBatch;
 use super::record;
-use crate::limits::{
-    BATCH_BYTES_ON_CORE_MAX, BATCH_DECOMPRESSED_BYTES_MAX, GZIP_BYTES_ON_CORE_MAX,
-};
+use crate::limits::{BATCH_BYTES_ON_CORE_MAX, BATCH_DECOMPRESSED_BYTES_MAX};
 use crate::{Generation, Offset, Timestamp};
 use bytes::BytesMut;
 
@@ -201,7 +199,8 @@ impl Checked {
                 };
             }
         };
-        match decompress(codec, header::records_of(bytes), work_bytes_max) {
+        let records = header::records_of(bytes);
+        match decompress(codec, Forms::Common, records, work_bytes_max) {
             Ok(decompressed) => Self {
                 result: record::check_client(&header, &decompressed.records)
                     .map(|records_max_timestamp| (header, codec, records_max_timestamp)),
@@ -230,12 +229,7 @@ impl Checked {
 
 /// Bytes, as sent, of which a core may parse this batch.
 fn bytes_on_core_max(bytes: &[u8]) -> usize {
-    match Header::read(bytes).and_then(|header| header.codec()) {
-        Ok(Codec::Gzip) => GZIP_BYTES_ON_CORE_MAX,
-        Ok(Codec::None | Codec::Snappy | Codec::Lz4 | Codec::Zstd) | Err(_) => {
-            BATCH_BYTES_ON_CORE_MAX
-        }
-    }
+    Header::read(bytes).map_or(BATCH_BYTES_ON_CORE_MAX, |header| header.bytes_on_core_max())
 }
 
 /// Everything that can be checked before the records are decompressed.

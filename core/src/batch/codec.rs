@@ -8,13 +8,13 @@ pub enum Codec {
     /// Not at all.
     #[default]
     None,
-    /// RFC 1952, one or more members.
+    /// RFC 1952. One member; in a log there may be more.
     Gzip,
-    /// Snappy blocks in xerial framing, or one raw block.
+    /// Snappy blocks in xerial framing, or one raw block. One stream; in a log there may be more.
     Snappy,
-    /// LZ4 frame.
+    /// LZ4 frame with independent blocks; in a log they may be linked.
     Lz4,
-    /// Zstandard (RFC 8878); not before Produce 7 and Fetch 10 (KIP-110).
+    /// Zstandard (RFC 8878), with a window of at most 128 MiB; in a log it may be larger. Not before Produce 7 and Fetch 10 (KIP-110).
     Zstd,
 }
 

@@ -23,10 +23,24 @@ const SNAPPY_RATIO_MAX: usize = 22;
 /// How the frame of LZ4 begins. The library would take its legacy frame as well, Kafka does not.
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
+/// In the byte behind it: the version, and whether blocks are independent of one another.
+const LZ4_VERSION_AND_INDEPENDENCE: u8 = 0xe0;
+/// Version 1, and blocks that refer to those before them.
+const LZ4_LINKED: u8 = 0x40;
+
+/// How each member of gzip begins.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
 /// Frames with a window up to 2^23 bytes (8 MiB: what every decoder has to support, RFC 8878) are
 /// decompressed step by step; for a larger one the output itself serves as the window, so that no
 /// second buffer of a size that the frame asks for is needed.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// How a zstd frame begins.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The largest window that zstd takes where it is told nothing: Java consumers tell it nothing.
+const ZSTD_WINDOW_BYTES_COMMON: u64 = 1 << 27;
 
 /// Output begins with this many bytes, or four for each compressed one.
 const OUTPUT_BYTES_MIN: usize = 1 << 10;
@@ -46,6 +60,18 @@ const fn output_size(wanted: usize, bytes_max: usize) -> usize {
 /// many bytes, however little is in it. Honest pieces are larger, or there is but one.
 const PIECE_BYTES: usize = 4 << 10;
 
+/// Which forms of a codec are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Forms {
+    /// Those that every common consumer reads. One batch of another form stops a consumer for good:
+    /// the Java client throws at every look at LZ4 blocks that are linked and at a large window of
+    /// zstd, and behind the first of several gzip members or joined snappy streams librdkafka goes
+    /// no further without a word, and franz-go asks for the same again and again.
+    Common,
+    /// All that make sense. What is in a log stays readable, whoever put it there.
+    All,
+}
+
 /// What came out of compressed bytes.
 pub(super) struct Decompressed<'a> {
     /// The records.
@@ -54,10 +80,11 @@ pub(super) struct Decompressed<'a> {
     pub(super) work_bytes: usize,
 }
 
-/// The records in `bytes`, decompressed, if they are no more than `bytes_max` and no more work
-/// than so many bytes may be.
+/// The records in `bytes`, decompressed, if they have one of `forms`, are no more than `bytes_max`
+/// and no more work than so many bytes may be.
 pub(super) fn decompress(
     codec: Codec,
+    forms: Forms,
     bytes: &[u8],
     bytes_max: usize,
 ) -> Result<Decompressed<'_>, BatchError> {
@@ -74,10 +101,10 @@ pub(super) fn decompress(
             });
         }
         Codec::None => Err(Failure::TooLarge),
-        Codec::Gzip => gzip(bytes, bytes_max, &mut pieces),
-        Codec::Snappy => snappy(bytes, bytes_max, &mut pieces),
-        Codec::Lz4 => pieces.begin().and_then(|()| lz4(bytes, bytes_max)),
-        Codec::Zstd => zstd(bytes, bytes_max, &mut pieces),
+        Codec::Gzip => gzip(bytes, forms, bytes_max, &mut pieces),
+        Codec::Snappy => snappy(bytes, forms, bytes_max, &mut pieces),
+        Codec::Lz4 => pieces.begin().and_then(|()| lz4(bytes, forms, bytes_max)),
+        Codec::Zstd => zstd(bytes, forms, bytes_max, &mut pieces),
     };
     match output {
         Ok(output) => Ok(Decompressed {
@@ -85,6 +112,7 @@ pub(super) fn decompress(
             records: Cow::Owned(output),
         }),
         Err(Failure::Damaged) => Err(BatchError::Compression { codec }),
+        Err(Failure::Uncommon) => Err(BatchError::UncommonForm { codec }),
         Err(Failure::TooLarge) => Err(BatchError::DecompressedTooLarge { bytes_max }),
     }
 }
@@ -104,9 +132,14 @@ impl Pieces {
     }
 }
 
-/// The records in `bytes`, decompressed; the same bytes where they are not compressed.
-pub(super) fn decompress_shared(codec: Codec, bytes: &Bytes) -> Result<Bytes, BatchError> {
-    let records = decompress(codec, bytes, BATCH_DECOMPRESSED_BYTES_MAX)?.records;
+/// The records in `bytes` of a log, decompressed within a bound, as [`decompress`] has it; the same
+/// bytes where they are not compressed.
+pub(super) fn decompress_shared(
+    codec: Codec,
+    bytes: &Bytes,
+    bytes_max: usize,
+) -> Result<Bytes, BatchError> {
+    let records = decompress(codec, Forms::All, bytes, bytes_max)?.records;
     Ok(match records {
         Cow::Borrowed(same) => bytes.slice_ref(same),
         Cow::Owned(output) => Bytes::from(output),
@@ -117,6 +150,8 @@ pub(super) fn decompress_shared(codec: Codec, bytes: &Bytes) -> Result<Bytes, Ba
 #[derive(Debug)]
 enum Failure {
     Damaged,
+    /// Sound, and in a form that was not to be taken.
+    Uncommon,
     TooLarge,
 }
 
@@ -186,8 +221,13 @@ impl Output {
     }
 }
 
-/// One or more members, as RFC 1952 and Java's GZIPInputStream have it.
-fn gzip(mut bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>, Failure> {
+/// One member, or more of them, as RFC 1952 has it.
+fn gzip(
+    mut bytes: &[u8],
+    forms: Forms,
+    bytes_max: usize,
+    pieces: &mut Pieces,
+) -> Result<Vec<u8>, Failure> {
     let mut output = Output::new(bytes, bytes_max);
     loop {
         pieces.begin()?;
@@ -197,10 +237,18 @@ fn gzip(mut bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u
         if bytes.is_empty() {
             return output.finish();
         }
+        if forms == Forms::Common && bytes.starts_with(&GZIP_MAGIC) {
+            return Err(Failure::Uncommon);
+        }
     }
 }
 
-fn snappy(bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>, Failure> {
+fn snappy(
+    bytes: &[u8],
+    forms: Forms,
+    bytes_max: usize,
+    pieces: &mut Pieces,
+) -> Result<Vec<u8>, Failure> {
     let mut output = Vec::new();
     if !bytes.starts_with(&XERIAL_MAGIC) {
         pieces.begin()?;
@@ -208,9 +256,14 @@ fn snappy(bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>
         return Ok(output);
     }
     let mut cursor = Cursor::new(bytes);
+    let mut streams = 0_usize;
     while !cursor.is_empty() {
         // Streams that were joined have a header in the middle.
         if cursor.rest().starts_with(&XERIAL_MAGIC) {
+            streams += 1;
+            if streams > 1 && forms == Forms::Common {
+                return Err(Failure::Uncommon);
+            }
             cursor
                 .bytes(XERIAL_MAGIC.len() + XERIAL_VERSION_BYTES)
                 .ok_or(Failure::Damaged)?;
@@ -255,9 +308,13 @@ fn snappy_block(block: &[u8], output: &mut Vec<u8>, bytes_max: usize) -> Result<
 }
 
 /// One frame with its end mark and nothing behind it, as Kafka has it.
-fn lz4(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Failure> {
-    if !bytes.starts_with(&LZ4_MAGIC) {
-        return Err(Failure::Damaged);
+fn lz4(bytes: &[u8], forms: Forms, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    let descriptor = bytes.strip_prefix(&LZ4_MAGIC).ok_or(Failure::Damaged)?;
+    let is_linked = descriptor
+        .first()
+        .is_some_and(|flags| flags & LZ4_VERSION_AND_INDEPENDENCE == LZ4_LINKED);
+    if is_linked && forms == Forms::Common {
+        return Err(Failure::Uncommon);
     }
     let mut input = WatchedInput {
         rest: bytes,
@@ -287,10 +344,18 @@ impl Read for WatchedInput<'_> {
 }
 
 /// One or more frames.
-fn zstd(bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>, Failure> {
+fn zstd(
+    bytes: &[u8],
+    forms: Forms,
+    bytes_max: usize,
+    pieces: &mut Pieces,
+) -> Result<Vec<u8>, Failure> {
     let mut rest = bytes;
     while !rest.is_empty() {
         pieces.begin()?;
+        if forms == Forms::Common && zstd_window(rest) > ZSTD_WINDOW_BYTES_COMMON {
+            return Err(Failure::Uncommon);
+        }
         let frame = zstd::zstd_safe::find_frame_compressed_size(rest);
         // Whatever is no frame is found out again below.
         let Some(after) = frame.ok().and_then(|bytes| rest.get(bytes..)) else {
@@ -301,6 +366,18 @@ fn zstd(bytes: &[u8], bytes_max: usize, pieces: &mut Pieces) -> Result<Vec<u8>, 
     match zstd_stepwise(bytes, bytes_max)? {
         Some(output) => Ok(output),
         None => zstd_whole(bytes, bytes_max),
+    }
+}
+
+/// The window that the frame at the front asks for; 0 where it asks for none (RFC 8878, 3.1.1.1).
+fn zstd_window(bytes: &[u8]) -> u64 {
+    const SINGLE_SEGMENT: u8 = 1 << 5;
+    match bytes.strip_prefix(&ZSTD_MAGIC) {
+        Some([descriptor, window, ..]) if descriptor & SINGLE_SEGMENT == 0 => {
+            let base = 1_u64 << (10 + (window >> 3));
+            base + base / 8 * u64::from(window & 7)
+        }
+        Some(_) | None => 0,
     }
 }
 
@@ -384,14 +461,39 @@ mod tests {
             zstd_stepwise(&frame(ZSTD_WINDOW_LOG_MAX + 1), MAX).unwrap(),
             None
         );
-        assert_eq!(zstd(&frame(27), MAX, &mut one()).unwrap(), [b'x'; 1000]);
+        let zstd = |frame: &[u8]| zstd(frame, Forms::Common, MAX, &mut one());
+        assert_eq!(zstd(&frame(27)).unwrap(), [b'x'; 1000]);
         // The window may not change the answer of a damaged frame.
         let mut damaged = frame(27);
         damaged.pop();
-        assert!(matches!(
-            zstd(&damaged, MAX, &mut one()),
-            Err(Failure::Damaged)
-        ));
+        assert!(matches!(zstd(&damaged), Err(Failure::Damaged)));
+    }
+
+    #[test]
+    fn a_log_may_hold_more_forms_than_a_client_may_send_within_the_same_bounds() {
+        let member = |body: &[u8]| {
+            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            out.write_all(body).unwrap();
+            out.finish().unwrap()
+        };
+        let read = |forms, body: &[u8]| {
+            let read = decompress(Codec::Gzip, forms, body, MAX);
+            read.map(|decompressed| decompressed.records.into_owned())
+        };
+        let codec = Codec::Gzip;
+        let two = [member(b"a"), member(b"b")].concat();
+        assert_eq!(read(Forms::All, &two).unwrap(), b"ab");
+        let error = read(Forms::Common, &two).unwrap_err();
+        assert_eq!(error, BatchError::UncommonForm { codec });
+        // What follows and is no member is damage.
+        let junk = [member(b"a"), b"junk".to_vec()].concat();
+        for forms in [Forms::All, Forms::Common] {
+            let error = read(forms, &junk).unwrap_err();
+            assert_eq!(error, BatchError::Compression { codec });
+        }
+        let many = member(b"").repeat(MAX / PIECE_BYTES + 1);
+        let too_large = BatchError::DecompressedTooLarge { bytes_max: MAX };
+        assert_eq!(read(Forms::All, &many).unwrap_err(), too_large);
     }
 
     #[test]

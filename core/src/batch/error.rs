@@ -69,6 +69,11 @@ pub enum BatchError {
         /// The codec that failed.
         codec: Codec,
     },
+    /// Compressed in a form that not every common consumer reads. Kafka: INVALID_RECORD.
+    UncommonForm {
+        /// The codec.
+        codec: Codec,
+    },
     /// More bytes than allowed once decompressed. Kafka: MESSAGE_TOO_LARGE (claim 164).
     DecompressedTooLarge {
         /// The greatest number of bytes.
@@ -153,12 +158,10 @@ impl fmt::Display for BatchError {
                 write!(f, "the batch needs {needed} bytes, {present} are there")
             }
             Self::Zeros => write!(f, "there are only zero bytes in place of a batch"),
-            Self::OldFormat { magic } => {
-                write!(
-                    f,
-                    "message format v{magic} is not supported: use v2 (Kafka 0.11 or later)"
-                )
-            }
+            Self::OldFormat { magic } => write!(
+                f,
+                "message format v{magic} is not supported: use v2 (Kafka 0.11 or later)"
+            ),
             Self::UnknownMagic { magic } => write!(f, "message format v{magic} is not known"),
             Self::BadLength { length } => write!(f, "a batch cannot have length {length}"),
             Self::Trailing { bytes } => {
@@ -187,6 +190,7 @@ impl fmt::Display for BatchError {
             }
             Self::UnknownCodec { id } => write!(f, "compression codec {id} is not known"),
             Self::Compression { codec } => write!(f, "the {codec} data is damaged"),
+            Self::UncommonForm { codec } => write!(f, "{}", uncommon_form(*codec)),
             Self::DecompressedTooLarge { bytes_max } => {
                 write!(
                     f,
@@ -220,6 +224,29 @@ impl fmt::Display for BatchError {
             Self::Record { index, fault } => write!(f, "record {index}: {fault}"),
             Self::LeftOver { bytes } => write!(f, "{bytes} bytes follow the last record"),
         }
+    }
+}
+
+/// What is uncommon about the form, and what to set. Producers print it.
+fn uncommon_form(codec: Codec) -> &'static str {
+    match codec {
+        Codec::Gzip => {
+            "the gzip data has several members, which not every consumer reads: set the producer \
+             to write one member for each batch"
+        }
+        Codec::Snappy => {
+            "the snappy data is several streams in a row, which not every consumer reads: set the \
+             producer to write one stream for each batch"
+        }
+        Codec::Lz4 => {
+            "the lz4 frame has blocks that depend on one another, which no Java consumer reads: set \
+             the producer to write block-independent frames"
+        }
+        Codec::Zstd => {
+            "the zstd frame asks for a window beyond 128 MiB, which no Java consumer reads: set the \
+             producer to a smaller one"
+        }
+        Codec::None => "the records have a form that not every consumer reads",
     }
 }
 

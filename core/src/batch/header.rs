@@ -5,6 +5,7 @@ use super::crc;
 use super::cursor::Cursor;
 use super::error::BatchError;
 use crate::Offset;
+use crate::limits::{BATCH_BYTES_ON_CORE_MAX, GZIP_BYTES_ON_CORE_MAX};
 use bytes::{BufMut, BytesMut};
 use std::ops::Range;
 
@@ -147,6 +148,18 @@ impl Header {
     pub fn codec(&self) -> Result<Codec, BatchError> {
         let [_, low] = (self.attributes & CODEC_BITS).to_be_bytes();
         Codec::from_attributes(self.attributes).ok_or(BatchError::UnknownCodec { id: low })
+    }
+
+    /// Bytes, compressed as they are, of which a core may look into the records itself; the work of
+    /// more would outlast its turn.
+    #[must_use]
+    pub fn bytes_on_core_max(&self) -> usize {
+        match self.codec() {
+            Ok(Codec::Gzip) => GZIP_BYTES_ON_CORE_MAX,
+            Ok(Codec::None | Codec::Snappy | Codec::Lz4 | Codec::Zstd) | Err(_) => {
+                BATCH_BYTES_ON_CORE_MAX
+            }
+        }
     }
 
     /// Whether the batch comes from an idempotent producer. If not, epoch and sequence mean

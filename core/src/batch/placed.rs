@@ -4,6 +4,7 @@ use super::decompress::decompress_shared;
 use super::error::BatchError;
 use super::header::{self, HEADER_BYTES, Header};
 use super::record::{self, NewRecord, Record};
+use crate::limits::BATCH_DECOMPRESSED_BYTES_MAX;
 use crate::{Generation, Offset, Timestamp};
 use bytes::Bytes;
 
@@ -139,20 +140,23 @@ impl PlacedBatch {
     /// The records are not what the header says.
     pub fn records(&self) -> Result<Vec<Record>, BatchError> {
         let codec = self.header.codec()?;
-        let records = decompress_shared(codec, &self.bytes.slice(HEADER_BYTES..))?;
+        let records = self.bytes.slice(HEADER_BYTES..);
+        let records = decompress_shared(codec, &records, BATCH_DECOMPRESSED_BYTES_MAX)?;
         record::read_placed(&self.header, self.base_offset(), &records)
     }
 
     /// Offset and timestamp of the first record at this timestamp or later, keeping no record.
     ///
     /// # Errors
-    /// The records are not what the header says.
+    /// The records are not what the header says; `DecompressedTooLarge` where to get them is more
+    /// work than that of `work_bytes_max` ([`BATCH_DECOMPRESSED_BYTES_MAX`] at most).
     pub fn first_at_or_after(
         &self,
         wanted: Timestamp,
+        work_bytes_max: usize,
     ) -> Result<Option<(Offset, Timestamp)>, BatchError> {
         let mut found = None;
-        self.visit(|offset, timestamp| {
+        self.visit(work_bytes_max, |offset, timestamp| {
             if found.is_none() && timestamp >= wanted {
                 found = Some((offset, timestamp));
             }
@@ -163,10 +167,13 @@ impl PlacedBatch {
     /// Offset and timestamp of the first record that has the greatest timestamp, keeping no record.
     ///
     /// # Errors
-    /// The records are not what the header says.
-    pub fn first_of_greatest(&self) -> Result<Option<(Offset, Timestamp)>, BatchError> {
+    /// As [`PlacedBatch::first_at_or_after`].
+    pub fn first_of_greatest(
+        &self,
+        work_bytes_max: usize,
+    ) -> Result<Option<(Offset, Timestamp)>, BatchError> {
         let mut found: Option<(Offset, Timestamp)> = None;
-        self.visit(|offset, timestamp| {
+        self.visit(work_bytes_max, |offset, timestamp| {
             if found.is_none_or(|(_, greatest)| timestamp > greatest) {
                 found = Some((offset, timestamp));
             }
@@ -174,9 +181,14 @@ impl PlacedBatch {
         Ok(found)
     }
 
-    fn visit(&self, visit: impl FnMut(Offset, Timestamp)) -> Result<(), BatchError> {
+    fn visit(
+        &self,
+        work_bytes_max: usize,
+        visit: impl FnMut(Offset, Timestamp),
+    ) -> Result<(), BatchError> {
         let codec = self.header.codec()?;
-        let records = decompress_shared(codec, &self.bytes.slice(HEADER_BYTES..))?;
+        let records = self.bytes.slice(HEADER_BYTES..);
+        let records = decompress_shared(codec, &records, work_bytes_max)?;
         record::visit_placed(&self.header, self.base_offset(), &records, visit)
     }
 }

@@ -152,6 +152,15 @@ pub struct Partition<'a> {
 impl Response<'_> {
     /// Writes the body. Authorised operations are never told.
     pub fn encode(&self, version: i16, writer: &mut Writer) {
+        self.encode_before_topics(version, self.topics.len(), writer);
+        for topic in &self.topics {
+            topic.encode(version, writer);
+        }
+        Self::encode_after_topics(version, writer);
+    }
+
+    /// Writes the body up to the topics, of which there are so many. Each of them is to follow.
+    pub(crate) fn encode_before_topics(&self, version: i16, topics: usize, writer: &mut Writer) {
         writer.begin_body(API.is_flexible(version));
         if version >= 3 {
             writer.i32(self.throttle_time_ms);
@@ -165,7 +174,11 @@ impl Response<'_> {
         if version >= 1 {
             writer.i32(self.controller_id);
         }
-        writer.array(&self.topics, |writer, topic| topic.encode(version, writer));
+        writer.declare(topics);
+    }
+
+    /// Writes the body after the topics.
+    pub(crate) fn encode_after_topics(version: i16, writer: &mut Writer) {
         if (8..=10).contains(&version) {
             writer.i32(OPERATIONS_OMITTED);
         }
@@ -186,7 +199,8 @@ impl Broker<'_> {
 }
 
 impl Topic<'_> {
-    fn encode(&self, version: i16, writer: &mut Writer) {
+    /// Writes the topic.
+    pub(crate) fn encode(&self, version: i16, writer: &mut Writer) {
         writer.error_code(self.error_code);
         if version >= 12 {
             writer.nullable_string(self.name.as_deref());

@@ -188,7 +188,8 @@ impl Writer {
         self.framing.put_slice(&content);
     }
 
-    fn declare(&mut self, length: usize) {
+    /// Begins an array of so many items, each of which is to follow.
+    pub(crate) fn declare(&mut self, length: usize) {
         if self.flexible {
             self.compact_length(length);
         } else {

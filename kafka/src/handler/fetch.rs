@@ -7,11 +7,13 @@ use crate::answer::{Handled, Outcome};
 use crate::codec::fetch::{Partition, Request as Body, RequestPartition, Response, Topic};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{Asked, shard_error};
+use crate::in_flight::FetchEnd;
 use crate::metrics::KafkaMetrics;
 use crate::request::{Reply, Request};
+use crate::room::FETCH_BYTES_WHEN_SHORT;
 use felix_core::batch::{Codec, Header};
 use felix_core::limits::FETCH_WAIT_MS_MAX;
-use felix_core::shards::{Fetch, FetchPart, Fetched};
+use felix_core::shards::{Fetch, FetchPart, Fetched, LeftOut};
 use felix_core::{Action, Generation, Monotonic, Offset, ShardError, ShardId, Shards};
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,28 +40,7 @@ pub(super) fn begin<S: Shards>(
         let code = ErrorCode::FetchSessionIdNotFound;
         return Ok(Handled::Done(respond(reply, code, Vec::new())));
     }
-    let catalog = scope.context.catalog.current();
-    let named = body.topics.iter().flat_map(|topic| {
-        let indexes = topic.partitions.iter().map(|partition| partition.index);
-        indexes.map(|index| (topic.name, index))
-    });
-    let repeated = repeated(named);
-    let mut plan = Plan::new();
-    let mut parts = Vec::new();
-    for topic in &body.topics {
-        let access = scope.access(&catalog, topic.name, Action::Subscribe);
-        plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
-            let index = partition.index;
-            if repeated.contains(&(topic.name, index)) {
-                return Err(Partition::error(index, ErrorCode::InvalidRequest));
-            }
-            let shard = access
-                .shard(index)
-                .map_err(|code| Partition::error(index, code))?;
-            parts.push(part(shard, partition));
-            Ok(index)
-        });
-    }
+    let (plan, parts) = planned(scope, &body);
     if parts.is_empty() {
         return Ok(Handled::Done(respond(
             reply,
@@ -77,18 +58,85 @@ pub(super) fn begin<S: Shards>(
             bytes(body.min_bytes)
         },
         bytes_max,
+        first_bytes_max: bytes_max.max(FETCH_BYTES_WHEN_SHORT),
         deadline: deadline(scope.context.clock.monotonic(), body.max_wait_ms),
     };
+    let deadline = fetch.deadline;
     let fetched = scope.context.shards.fetch(fetch, scope.poll_end.clone());
+    let shards = scope.context.shards.clone();
+    let poll_end = scope.poll_end.clone();
     let metrics = Rc::clone(&scope.context.metrics);
     let answer = Box::pin(async move {
-        let topics = plan.answer(fetched.await, |index, result| match result {
+        let mut results = fetched.await;
+        fetch_left_out(&mut results, &shards, poll_end, deadline).await;
+        let topics = plan.answer(results, |index, result| match result {
             Ok(fetched) => records(&metrics, reply.version, index, fetched),
             Err(error) => refused(index, &error),
         });
         respond(reply, ErrorCode::None, topics)
     });
     Ok(Handled::Polling { answer, bytes_max })
+}
+
+/// What is asked of which shard, and what is refused at once.
+fn planned<S: Shards>(
+    scope: &Scope<'_, S>,
+    body: &Body<'_>,
+) -> (Plan<Partition, i32>, Vec<FetchPart>) {
+    let catalog = scope.context.catalog.current();
+    let names = body.topics.iter().map(|topic| topic.name);
+    let accesses: Vec<_> = names
+        .map(|name| scope.access(&catalog, name, Action::Subscribe))
+        .collect();
+    let named = body.topics.iter().zip(&accesses);
+    let repeated = repeated(named.flat_map(|(topic, access)| {
+        let indexes = topic.partitions.iter().map(|partition| partition.index);
+        indexes.filter_map(|index| access.shard(index).ok())
+    }));
+    let mut plan = Plan::new();
+    let mut parts = Vec::new();
+    for (topic, access) in body.topics.iter().zip(accesses) {
+        plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
+            let index = partition.index;
+            let shard = access
+                .shard(index)
+                .map_err(|code| Partition::error(index, code))?;
+            if repeated.contains(&shard) {
+                return Err(Partition::error(index, ErrorCode::InvalidRequest));
+            }
+            parts.push(part(shard, partition));
+            Ok(index)
+        });
+    }
+    (plan, parts)
+}
+
+/// Brings the batch that was left out because it is large, once it is paid for. Nothing else was
+/// brought, so nothing is held meanwhile.
+async fn fetch_left_out<S: Shards>(
+    results: &mut [Result<Fetched, ShardError>],
+    shards: &S,
+    poll_end: FetchEnd,
+    deadline: Monotonic,
+) {
+    let left_out = results.iter_mut().find_map(|result| {
+        let left_out = *result.as_ref().ok()?.left_out.as_deref()?;
+        Some((result, left_out))
+    });
+    let Some((result, LeftOut { part, bytes })) = left_out else {
+        return;
+    };
+    poll_end.bill().pay(bytes).await;
+    let fetch = Fetch {
+        parts: vec![part],
+        bytes_min: 0,
+        bytes_max: bytes,
+        first_bytes_max: bytes,
+        deadline,
+    };
+    let mut again = shards.fetch(fetch, poll_end).await;
+    // Should it have become larger meanwhile, the client asks again.
+    *result = again.pop().expect("one result for the part asked");
 }
 
 /// A number of bytes that a client may get wrong: less than none is none.

@@ -26,23 +26,26 @@ pub(super) fn begin<S: Shards>(
     let reply = scope.reply;
     let body = Body::decode(reply.version, &mut request.cursor())?;
     let catalog = scope.context.catalog.current();
-    let named = body.topics.iter().flat_map(|topic| {
+    let names = body.topics.iter().map(|topic| topic.name);
+    let accesses: Vec<_> = names
+        .map(|name| scope.access(&catalog, name, Action::Subscribe))
+        .collect();
+    let named = body.topics.iter().zip(&accesses);
+    let repeated = repeated(named.flat_map(|(topic, access)| {
         let indexes = topic.partitions.iter().map(|partition| partition.index);
-        indexes.map(|index| (topic.name, index))
-    });
-    let repeated = repeated(named);
+        indexes.filter_map(|index| access.shard(index).ok())
+    }));
     let mut plan = Plan::new();
     let mut queries = Vec::new();
-    for topic in &body.topics {
-        let access = scope.access(&catalog, topic.name, Action::Subscribe);
+    for (topic, access) in body.topics.iter().zip(accesses) {
         plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
             let index = partition.index;
             let refused = |code| Partition::error(index, code);
-            if repeated.contains(&(topic.name, index)) {
+            let shard = access.shard(index).map_err(refused)?;
+            if repeated.contains(&shard) {
                 return Err(refused(ErrorCode::InvalidRequest));
             }
             let spec = spec(partition.timestamp, reply.version).map_err(refused)?;
-            let shard = access.shard(index).map_err(refused)?;
             let generation = Generation::from_wire(partition.current_leader_epoch);
             queries.push(OffsetQuery {
                 shard,

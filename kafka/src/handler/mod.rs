@@ -23,6 +23,7 @@ use crate::session::Session;
 use crate::topics::Topics;
 use crate::turn::Turn;
 use felix_core::{Action, Catalog, ShardId, Shards};
+use futures_util::FutureExt;
 use std::fmt;
 use std::rc::Rc;
 
@@ -83,6 +84,20 @@ impl Access<'_> {
     }
 }
 
+/// Begins what may have to make way for other tasks. One at a time: a connection may ask for far
+/// more than it may be answered at once. `work` fails before it awaits anything, or not at all.
+fn in_turns(
+    work: impl Future<Output = Result<Handled, DecodeError>> + 'static,
+) -> Result<Handled, DecodeError> {
+    let mut work = Box::pin(work);
+    match work.as_mut().now_or_never() {
+        Some(handled) => handled,
+        None => Ok(Handled::First(Box::pin(async move {
+            work.await.expect("it has not failed at once")
+        }))),
+    }
+}
+
 /// Handles a request as far as it goes without waiting.
 ///
 /// # Errors
@@ -93,7 +108,7 @@ pub(crate) fn begin<S: Shards>(
 ) -> Result<Handled, DecodeError> {
     match scope.reply.api {
         ApiKey::ApiVersions => api_versions::begin(scope, &request),
-        ApiKey::Metadata => metadata::begin(scope, &request),
+        ApiKey::Metadata => metadata::begin(scope, request),
         ApiKey::ListOffsets => list_offsets::begin(scope, &request),
         ApiKey::Fetch => fetch::begin(scope, &request),
         ApiKey::Produce => produce::begin(scope, request),

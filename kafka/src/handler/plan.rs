@@ -19,7 +19,8 @@ struct PlannedTopic<R, A> {
 
 #[derive(Debug)]
 enum Planned<R, A> {
-    Refused(R),
+    /// Boxed, for few are refused, and a plan is kept for as long as a Fetch waits.
+    Refused(Box<R>),
     Asked(A),
 }
 
@@ -58,7 +59,7 @@ impl<R, A> Plan<R, A> {
                 }
                 Err(answer) => {
                     self.refused += 1;
-                    Planned::Refused(answer)
+                    Planned::Refused(Box::new(answer))
                 }
             });
         let partitions = partitions.collect();
@@ -88,7 +89,7 @@ impl<R, A> Plan<R, A> {
         );
         let mut results = results.into_iter();
         let mut answered = |planned| match planned {
-            Planned::Refused(refusal) => refusal,
+            Planned::Refused(refusal) => *refusal,
             Planned::Asked(asked) => answer(
                 asked,
                 results.next().expect("there are as many as were asked"),

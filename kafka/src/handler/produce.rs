@@ -5,6 +5,7 @@
 
 use super::Scope;
 use super::plan::{AnsweredTopic, Plan};
+use super::repeated::repeated;
 use crate::answer::{Handled, Outcome};
 use crate::codec::produce::{
     BATCHES_FROM, Partition, RecordError, Request as Body, RequestPartition, RequestTopic,
@@ -23,9 +24,7 @@ use felix_core::blocking::{self, Blocking};
 use felix_core::limits::{BATCH_DECOMPRESSED_BYTES_MAX, REQUEST_DECOMPRESSED_BYTES_MAX};
 use felix_core::shards::{Acks, Append, Appended};
 use felix_core::{Action, Batch, BatchError, ShardError, ShardId, Shards};
-use futures_util::future::{self, LocalBoxFuture};
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::rc::Rc;
 
 /// The first version that may carry zstd (KIP-110).
@@ -95,19 +94,17 @@ pub(super) fn begin<S: Shards>(
         work_bytes_left: REQUEST_DECOMPRESSED_BYTES_MAX,
     };
     let context = Rc::clone(scope.context);
-    #[expect(clippy::async_yields_async, reason = "queued first, committed later")]
     let hand_over = async move {
         let (rest, appends) = rest.with_batches(resolved, &mut parser).await;
-        let answer: LocalBoxFuture<'static, Outcome> = match acks {
+        match acks {
             Some(acks) if !appends.is_empty() => {
                 let committed = context.shards.append(appends, acks).await;
-                Box::pin(async move { rest.finish(committed.await) })
+                Handled::Waiting(Box::pin(async move { rest.finish(committed.await) }))
             }
-            Some(_) | None => Box::pin(future::ready(rest.finish(Vec::new()))),
-        };
-        answer
+            Some(_) | None => Handled::Done(rest.finish(Vec::new())),
+        }
     };
-    Ok(Handled::HandOver(Box::pin(hand_over)))
+    Ok(Handled::First(Box::pin(hand_over)))
 }
 
 /// A topic whose partitions have their shards, or their refusals.
@@ -154,21 +151,15 @@ fn resolved<S: Shards>(
     resolved
 }
 
-/// Refuses the shards that are named more than once, under whatever name, every time: clients look
-/// their answers up by partition, so that one answer would stand for all.
+/// Refuses the shards that are named more than once, every time.
 fn refuse_repeated(topics: &mut [ResolvedTopic]) {
     if let [topic] = &*topics
         && topic.partitions.len() == 1
     {
         return;
     }
-    let mut seen = HashSet::new();
-    let mut repeated = HashSet::new();
-    for partition in topics.iter().flat_map(|topic| &topic.partitions).flatten() {
-        if !seen.insert(partition.shard) {
-            repeated.insert(partition.shard);
-        }
-    }
+    let unparsed = topics.iter().flat_map(|topic| &topic.partitions).flatten();
+    let repeated = repeated(unparsed.map(|unparsed| unparsed.shard));
     if repeated.is_empty() {
         return;
     }
@@ -399,13 +390,22 @@ impl Rest {
             "acks=0, and {topic} partition {} failed with {:?}: {}",
             failed.index,
             failed.error_code,
-            failed
-                .error_message
-                .as_deref()
-                .unwrap_or("no such partition for this client"),
+            words(failed),
         );
         log.tell(Line::Lost, &session, &reply, &reason);
         Outcome::Close
+    }
+}
+
+/// Why a partition failed, for the log.
+fn words<'a>(failed: &'a Partition<'_>) -> &'a str {
+    match (&failed.error_message, failed.error_code) {
+        (Some(message), _) => message,
+        (None, ErrorCode::TopicAuthorizationFailed) => {
+            "the connection is not authenticated, or may not publish to the topic"
+        }
+        (None, ErrorCode::UnknownTopicOrPartition) => "no such partition for this client",
+        (None, _) => "the code says it",
     }
 }
 

@@ -214,8 +214,13 @@ impl Bench {
     /// Lets every task that was woken run until none has anything to do. A task that missed its
     /// wake-up does not run.
     pub(crate) fn turn(&mut self) {
+        self.polls(2000);
+    }
+
+    /// Every connection that can go on does so, about so often.
+    pub(crate) fn polls(&mut self, times: usize) {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        for _ in 0..2000 {
+        for _ in 0..times {
             let _served = self.tasks.poll_next_unpin(&mut cx);
         }
     }

@@ -387,8 +387,12 @@ fn a_partition_named_twice_is_refused_each_time_and_the_others_are_read() {
     bench.publish(clicks(0), &["a"]);
     bench.publish(clicks(1), &["b"]);
     let topics = vec![
-        ("default.clicks", vec![part(0, 0), part(1, 0)]),
+        ("default.clicks", vec![part(0, 0), part(1, 0), part(2, 0)]),
         ("default.clicks", vec![part(0, 0)]),
+        // The same topic under its other name.
+        ("clicks", vec![part(2, 0)]),
+        // There is no such partition, however often.
+        ("clicks", vec![part(9, 0), part(9, 0)]),
     ];
     let response = ask(&mut bench, 11, &fetch_parts(topics));
     let parts = response
@@ -398,5 +402,6 @@ fn a_partition_named_twice_is_refused_each_time_and_the_others_are_read() {
     let told: Vec<_> = parts
         .map(|part| (part.partition_index, part.error_code))
         .collect();
-    assert_eq!(told, [(0, 42), (1, 0), (0, 42)]);
+    let clicks = [(0, 42), (1, 0), (2, 42), (0, 42), (2, 42)];
+    assert_eq!(told, [&clicks[..], &[(9, 3), (9, 3)]].concat());
 }

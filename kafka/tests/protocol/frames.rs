@@ -108,16 +108,13 @@ fn a_slow_reader_is_not_read_from_until_it_takes_its_answers() {
 #[test]
 fn a_slow_reader_with_nothing_left_to_begin_is_not_read_from_either() {
     let mut bench = Bench::new();
-    let large = "x".repeat(7 << 20);
-    bench.publish(clicks(0), &[&large]);
+    for _ in 0..20 {
+        bench.publish(clicks(0), &[&"x".repeat(1_000_000)]);
+    }
     let mut client = bench.connect();
     client.peer.take_only(0);
-    for _ in 0..3 {
-        client.send(
-            ApiKey::Fetch,
-            11,
-            &fetch("default.clicks", 0, 0).with_max_bytes(1),
-        );
+    for _ in 0..20 {
+        client.send(ApiKey::Fetch, 11, &fetch("default.clicks", 0, 0));
         bench.turn();
     }
     let taken = client.peer.taken_by_broker();
@@ -126,7 +123,7 @@ fn a_slow_reader_with_nothing_left_to_begin_is_not_read_from_either() {
     assert_eq!(client.peer.taken_by_broker(), taken);
     client.peer.take_only(usize::MAX);
     bench.turn();
-    assert_eq!(std::iter::from_fn(|| client.take()).count(), 4);
+    assert_eq!(std::iter::from_fn(|| client.take()).count(), 21);
 }
 
 #[test]

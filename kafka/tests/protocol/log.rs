@@ -262,6 +262,24 @@ fn records_refused_are_one_line_also_where_the_connection_is_closed_over_them() 
 }
 
 #[test]
+fn a_produce_without_answer_is_logged_with_the_reason_of_its_code() {
+    let send = |anonymous: bool, topic: &'static str| {
+        move || {
+            let mut bench = Bench::with_anonymous(anonymous);
+            let mut client = bench.connect();
+            client.send(ApiKey::Produce, 9, &produce(topic, 0, &["a"], 0));
+            bench.turn();
+            assert!(client.peer.is_closed());
+        }
+    };
+    let denied = ["TopicAuthorizationFailed: the connection is not authenticated, or may not"];
+    one_line(send(false, "default.clicks"), &denied);
+    one_line(send(true, "default.read-only"), &denied);
+    let unknown = ["UnknownTopicOrPartition: no such partition for this client"];
+    one_line(send(true, "default.nothing"), &unknown);
+}
+
+#[test]
 fn an_idempotent_producer_is_told_in_the_log_what_to_set() {
     let words = [
         "enable.idempotence=false",

@@ -5,9 +5,11 @@ use crate::client::Client;
 use crate::fetch::fetch;
 use crate::metadata::all_topics;
 use crate::produce::{produce, produced};
-use felix_core::memory::Short;
+use felix_core::memory::{Share, Short};
 use felix_kafka::{Ending, Holding, Pulse, serve_watched};
-use kafka_protocol::messages::{ApiKey, FetchResponse, MetadataResponse, ProduceResponse};
+use kafka_protocol::messages::{
+    ApiKey, FetchRequest, FetchResponse, MetadataResponse, ProduceResponse,
+};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,6 +25,27 @@ fn large(client: &mut Client, bytes: usize) -> (i32, Vec<u8>) {
 fn committed(client: &mut Client, id: i32) {
     let answer: ProduceResponse = client.answer(ApiKey::Produce, 9, id);
     assert_eq!(produced(&answer).error_code, 0);
+}
+
+#[test]
+fn who_waits_for_memory_is_not_idle_and_who_leaves_its_own_request_unfinished_is() {
+    let mut bench = Bench::with_memory(LEAST);
+    let (mut client, pulse) = watched(&mut bench);
+    let (id, bytes) = large(&mut client, 5 << 20);
+    let (begin, rest) = bytes.split_at(100 << 10);
+    let pool = Rc::clone(&bench.context.memory.inbound);
+    let others = Share::new(&pool);
+    others.overdraw(pool.free());
+    client.peer.send(begin);
+    bench.turn();
+    assert!(pulse.is_busy(), "it cannot go on");
+    drop(others);
+    bench.turn();
+    assert!(!pulse.is_busy(), "its peer can, and does not");
+    client.peer.send(rest);
+    bench.turn();
+    committed(&mut client, id);
+    assert!(!pulse.is_busy());
 }
 
 #[test]
@@ -209,7 +232,7 @@ fn polls_that_wait_hold_nothing_and_leave_a_reader_all_there_is() {
     paused.peer.take_only(0);
     paused.send(ApiKey::Fetch, 11, &fetch("default.clicks", 1, 0));
     bench.turn();
-    assert!(pulse.holding().answers);
+    assert!(pulse.holding().answer_bytes > 0);
     assert_eq!(memory.short(), Short::default());
 
     bench.publish(clicks(0), &["a"]);
@@ -306,7 +329,7 @@ fn a_pulse_tells_requests_bytes_and_what_is_under_way() {
     client.peer.take_only(0);
     client.send(ApiKey::Metadata, 9, &all_topics());
     bench.turn();
-    assert!(pulse.is_busy() && pulse.holding().answers);
+    assert!(pulse.is_busy() && pulse.holding().answer_bytes > 0);
 }
 
 #[test]
@@ -337,10 +360,122 @@ fn a_connection_told_to_end_at_once_does() {
     let (_, bytes) = large(&mut client, 7 << 20);
     client.peer.send(&bytes[..300 << 10]);
     bench.turn();
-    assert!(pulse.holding().request);
+    assert_eq!(pulse.holding().request_bytes, bytes.len() - 4);
     pulse.end(Ending::AtOnce);
     bench.turn();
     assert!(client.peer.is_dropped());
     assert_eq!(bench.served(), 0);
     assert_eq!(bench.context.memory.inbound.used(), 0);
+}
+
+/// A Fetch of everything there is, by a client that says that one byte is enough.
+fn fetch_a_byte(partition: i32, offset: i64) -> FetchRequest {
+    let mut request = fetch("default.clicks", partition, offset).with_max_bytes(1);
+    request.topics[0].partitions[0].partition_max_bytes = 1;
+    request
+}
+
+fn records_bytes(answer: &FetchResponse) -> usize {
+    let records = answer.responses[0].partitions[0].records.as_ref();
+    records.map_or(0, bytes::Bytes::len)
+}
+
+#[test]
+fn batches_larger_than_a_fetch_may_bring_are_paid_for_first_and_all_get_theirs() {
+    const LARGE: usize = 7 << 20;
+    let mut bench = Bench::with_memory(LEAST);
+    bench.publish(clicks(0), &[&"x".repeat(LARGE)]);
+    bench.publish(clicks(1), &[&"x".repeat(60 << 10)]);
+    let mut readers: Vec<Client> = (0..20).map(|_| bench.connect()).collect();
+    let mut ids = Vec::new();
+    for reader in &mut readers {
+        reader.peer.take_only(0);
+        ids.push(reader.send(ApiKey::Fetch, 11, &fetch_a_byte(0, 0)));
+        bench.turn();
+    }
+    let memory = bench.context.memory.clone();
+    let used = memory.outbound.used();
+    assert!((2 * LARGE..=LEAST / 2).contains(&used), "{used} bytes");
+    assert_eq!(memory.outbound.waits(), 18);
+    assert!(memory.short().answers);
+
+    // What is small is paid for afterwards.
+    let mut other = bench.connect();
+    let id = other.send(ApiKey::Fetch, 11, &fetch_a_byte(1, 0));
+    bench.turn();
+    let answer: FetchResponse = other.answer(ApiKey::Fetch, 11, id);
+    assert!(records_bytes(&answer) > 60 << 10);
+
+    // One that waits gives up, one that holds is closed, and the others take what they asked for.
+    readers.remove(19).peer.vanish();
+    readers.remove(0).peer.vanish();
+    ids.remove(0);
+    for (mut reader, id) in readers.into_iter().zip(ids) {
+        bench.turn();
+        assert!(memory.outbound.used() <= LEAST / 2);
+        reader.peer.take_only(usize::MAX);
+        bench.turn();
+        let answer: FetchResponse = reader.answer(ApiKey::Fetch, 11, id);
+        assert!(records_bytes(&answer) > LARGE);
+    }
+    assert_eq!(memory.outbound.used(), 0);
+    assert_eq!(memory.outbound.unpromised(), memory.outbound.free());
+}
+
+#[test]
+fn an_answer_is_held_until_the_last_byte_of_its_batch_is_taken() {
+    const LARGE: usize = 7 << 20;
+    let mut bench = Bench::with_memory(LEAST);
+    bench.publish(clicks(0), &[&"x".repeat(LARGE)]);
+    let mut reader = bench.connect();
+    reader.peer.take_only(LARGE - 1000);
+    let id = reader.send(ApiKey::Fetch, 11, &fetch_a_byte(0, 0));
+    bench.turn();
+    let used = bench.context.memory.outbound.used();
+    assert!(used > LARGE, "{used} bytes");
+    reader.peer.take_only(usize::MAX);
+    bench.turn();
+    let _: FetchResponse = reader.answer(ApiKey::Fetch, 11, id);
+    assert_eq!(bench.context.memory.outbound.used(), 0);
+}
+
+#[test]
+fn fetches_that_wait_for_memory_behind_and_before_others_never_wait_in_a_circle() {
+    const LARGE: usize = 7 << 20;
+    let mut bench = Bench::with_memory(LEAST);
+    bench.publish(clicks(1), &[&"x".repeat(60 << 10)]);
+    bench.publish(clicks(2), &[&"x".repeat(LARGE)]);
+    // The first of each connection waits for records, and those behind it for their turn: small
+    // ones with their answers, so that they hold all there is together, and a large one.
+    let mut clients: Vec<Client> = (0..45).map(|_| bench.connect()).collect();
+    let mut ids = Vec::new();
+    for client in &mut clients {
+        let mut sent = vec![client.send(ApiKey::Fetch, 11, &fetch_a_byte(0, 0))];
+        for _ in 0..5 {
+            sent.push(client.send(ApiKey::Fetch, 11, &fetch_a_byte(1, 0)));
+        }
+        sent.push(client.send(ApiKey::Fetch, 11, &fetch_a_byte(2, 0)));
+        ids.push(sent);
+        bench.turn();
+    }
+    let memory = bench.context.memory.clone();
+    assert!(
+        memory.outbound.free() < LARGE,
+        "{} bytes",
+        memory.outbound.free()
+    );
+    assert_eq!(memory.outbound.waits(), 0, "it is nobody's turn");
+    bench.publish(clicks(0), &[&"x".repeat(LARGE)]);
+    for (client, sent) in clients.iter_mut().zip(ids) {
+        let bytes = sent.into_iter().map(|id| {
+            bench.turn();
+            records_bytes(&client.answer(ApiKey::Fetch, 11, id))
+        });
+        let bytes: Vec<usize> = bytes.collect();
+        let large: Vec<bool> = bytes.iter().map(|bytes| *bytes > LARGE).collect();
+        assert!(bytes.iter().all(|bytes| *bytes > 0));
+        assert_eq!(large, [true, false, false, false, false, false, true]);
+    }
+    assert!(memory.outbound.waits() > 0);
+    assert_eq!(memory.outbound.used(), 0);
 }

@@ -153,6 +153,63 @@ fn a_short_name_is_answered_under_the_name_asked() {
 }
 
 #[test]
+fn a_topic_has_its_id_under_its_own_name_alone() {
+    let mut bench = Bench::new();
+    for version in 10..=12 {
+        let response = ask(&mut bench, version, &topics(&["clicks", "default.clicks"]));
+        assert_eq!(names(&response), ["clicks", "default.clicks"]);
+        let told = response.topics.iter().map(|topic| {
+            let id = topic.topic_id.as_u128();
+            (topic.error_code, id, topic.partitions.len())
+        });
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [(0, 0, 3), (0, CLICKS.0, 3)]);
+        let all = ask(&mut bench, version, &all_topics());
+        assert!(all.topics.iter().all(|topic| !topic.topic_id.is_nil()));
+    }
+}
+
+#[test]
+fn one_id_under_many_names_is_one_topic() {
+    let mut bench = Bench::new();
+    let asked = (0..5000).map(|number| {
+        MetadataRequestTopic::default()
+            .with_topic_id(format!("{:032x}", CLICKS.0).parse().unwrap())
+            .with_name(Some(name(&format!("name-{number}"))))
+    });
+    let request = MetadataRequest::default().with_topics(Some(asked.collect()));
+    let response = ask(&mut bench, 12, &request);
+    assert_eq!(names(&response), ["default.clicks"]);
+}
+
+#[test]
+fn a_large_answer_is_made_in_turns_with_other_connections() {
+    let mut bench = Bench::new();
+    bench.widen_catalog(40);
+    let mut large = bench.connect();
+    let mut small = bench.connect();
+    let all = large.send(ApiKey::Metadata, 9, &all_topics());
+    bench.polls(2);
+    assert!(large.take().is_none(), "it takes more than a turn");
+    let one = small.send(ApiKey::Metadata, 9, &topics(&["default.clicks"]));
+    bench.polls(3);
+    let answer: MetadataResponse = small.answer(ApiKey::Metadata, 9, one);
+    assert_eq!(answer.topics[0].partitions.len(), 3);
+    assert!(
+        large.take().is_none(),
+        "the other did not have to wait for it"
+    );
+    bench.turn();
+    let answer: MetadataResponse = large.answer(ApiKey::Metadata, 9, all);
+    let partitions: usize = answer
+        .topics
+        .iter()
+        .map(|topic| topic.partitions.len())
+        .sum();
+    assert!(partitions > 10_000, "{partitions}");
+}
+
+#[test]
 fn topics_are_found_by_id_and_unknown_ids_are_named() {
     for version in 10..=12 {
         let mut bench = Bench::new();

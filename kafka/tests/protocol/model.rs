@@ -6,8 +6,8 @@ use bytes::Bytes;
 use felix_core::batch::{Header, PlacedBatch};
 use felix_core::blocking::{Blocking, Job, JobDone};
 use felix_core::shards::{
-    Acks, Append, Appended, Fetch, FetchPart, Fetched, OffsetAnswer, OffsetQuery, OffsetSpec,
-    PollEnd, ShardState,
+    Acks, Append, Appended, Fetch, FetchPart, Fetched, LeftOut, OffsetAnswer, OffsetQuery,
+    OffsetSpec, PollEnd, ShardState,
 };
 use felix_core::{Clock, Generation, Monotonic, Offset, ShardError, ShardId, Shards, Timestamp};
 use felix_kafka::Signal;
@@ -189,7 +189,7 @@ impl Model {
         &self,
         part: &FetchPart,
         bytes_left: usize,
-        first: bool,
+        first_bytes_max: usize,
     ) -> Result<Fetched, ShardError> {
         let log = self.logs.get(&part.shard).ok_or(ShardError::Unknown)?;
         if let Some(error) = &log.read_error {
@@ -217,13 +217,18 @@ impl Model {
         }
         let mut left = part.bytes_max.min(bytes_left);
         let mut batches = Vec::new();
+        let mut left_out = None;
         for (header, bytes) in &log.batches {
             let base = header.base_offset.cast_unsigned();
             let last = base + u64::from(header.last_offset_delta.cast_unsigned());
             if last < offset || last >= log.visible_end {
                 continue;
             }
-            if bytes.len() > left && !(first && batches.is_empty()) {
+            if bytes.len() > left && !(bytes.len() <= first_bytes_max && batches.is_empty()) {
+                if first_bytes_max > 0 && batches.is_empty() {
+                    let (part, bytes) = (*part, bytes.len());
+                    left_out = Some(Box::new(LeftOut { part, bytes }));
+                }
                 break;
             }
             left = left.saturating_sub(bytes.len());
@@ -233,15 +238,24 @@ impl Model {
             batches,
             visible_end,
             log_start,
+            left_out,
         })
     }
 
     fn read_all(&self, fetch: &Fetch) -> Vec<Result<Fetched, ShardError>> {
-        let mut bytes = 0;
+        let (mut bytes_max, mut first_bytes_max) = (fetch.bytes_max, fetch.first_bytes_max);
         let mut results = Vec::new();
         for part in &fetch.parts {
-            let result = self.read(part, fetch.bytes_max.saturating_sub(bytes), bytes == 0);
-            bytes += result.as_ref().map_or(0, Fetched::bytes);
+            let result = self.read(part, bytes_max, first_bytes_max);
+            if let Ok(fetched) = &result {
+                bytes_max = bytes_max.saturating_sub(fetched.bytes());
+                if fetched.left_out.is_some() {
+                    bytes_max = 0;
+                }
+                if fetched.left_out.is_some() || fetched.bytes() > 0 {
+                    first_bytes_max = 0;
+                }
+            }
             results.push(result);
         }
         results
@@ -343,7 +357,8 @@ impl Shards for Timed {
             loop {
                 let results = model.borrow().read_all(&fetch);
                 let bytes: usize = results.iter().flatten().map(Fetched::bytes).sum();
-                let failed = results.iter().any(Result::is_err);
+                let left_out = results.iter().flatten().any(|part| part.left_out.is_some());
+                let failed = left_out || results.iter().any(Result::is_err);
                 let late = clock.monotonic() >= fetch.deadline;
                 if failed || late || told_to_end || bytes >= fetch.bytes_min {
                     model.borrow_mut().events.push(Event::FetchEnded);

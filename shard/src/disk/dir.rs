@@ -15,6 +15,16 @@ pub struct Dir {
     temporary: Cell<u64>,
 }
 
+/// Why a small file was not put in its place for good.
+#[derive(Debug)]
+pub enum ReplaceError {
+    /// The old one is still there.
+    Unwritten(io::Error),
+    /// The new one is there, and its directory could not be synced: names that appeared or went may
+    /// not be durable, whatever the kernel says the next time.
+    Unsynced(io::Error),
+}
+
 /// How a temporary file's name ends; one that is found was left by a crash and means nothing.
 const TEMPORARY: &str = ".tmp";
 
@@ -102,6 +112,18 @@ impl Dir {
             .await
     }
 
+    /// The size of a file in bytes; `None` where there is none of that name.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub fn size_of(&self, name: &str) -> io::Result<Option<u64>> {
+        match std::fs::metadata(self.path.join(name)) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The whole of a small file; `None` where there is none of that name.
     ///
     /// # Errors
@@ -119,20 +141,31 @@ impl Dir {
     ///
     /// # Errors
     /// The disk's own fault.
-    pub async fn replace(&self, name: &str, bytes: Vec<u8>) -> io::Result<()> {
+    pub async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
         let number = self.temporary.replace(self.temporary.get() + 1);
         let temporary = self.path.join(format!("{name}.{number}{TEMPORARY}"));
         let path = self.path.join(name);
         let dir = self.path.clone();
         let replacing = move || {
-            let mut file = std::fs::File::create(&temporary)?;
-            file.write_all(&bytes)?;
-            file.sync_data()?;
-            std::fs::rename(&temporary, &path)?;
-            sync(&dir)
+            // First: where no descriptor is left nothing has been tried.
+            let dir = std::fs::File::open(dir).map_err(ReplaceError::Unwritten)?;
+            if let Err(cause) = put(&bytes, &temporary, &path) {
+                // Whoever tries again makes another, and these would fill the disk.
+                drop(std::fs::remove_file(&temporary));
+                return Err(ReplaceError::Unwritten(cause));
+            }
+            dir.sync_all().map_err(ReplaceError::Unsynced)
         };
         glommio::executor().spawn_blocking(replacing).await
     }
+}
+
+/// Writes a file by way of another, which is complete and durable before it takes the place.
+fn put(bytes: &[u8], temporary: &Path, path: &Path) -> io::Result<()> {
+    let mut file = std::fs::File::create(temporary)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    std::fs::rename(temporary, path)
 }
 
 /// Makes `path` and what is missing above it, from the top down, each synced into its parent. What

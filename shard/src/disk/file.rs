@@ -2,6 +2,7 @@
 
 use super::sys;
 use bytes::{Bytes, BytesMut};
+use glommio::GlommioError;
 use glommio::io::{BufferedFile, OpenOptions};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -40,7 +41,8 @@ impl File {
             .read(true)
             .write(true)
             .buffered_open(&path)
-            .await?;
+            .await
+            .map_err(plain)?;
         Ok(Self {
             view: sys::view(&ring),
             ring,
@@ -103,7 +105,7 @@ impl File {
     /// The disk's own fault. What is then on the device is unknown, and asking again proves
     /// nothing: the kernel reports a failed write-back once.
     pub async fn flush(&self) -> io::Result<()> {
-        Ok(self.ring.fdatasync().await?)
+        self.ring.fdatasync().await.map_err(plain)
     }
 
     /// The bytes from `position` on, `bytes_max` of them or as many as there are.
@@ -127,7 +129,7 @@ impl File {
                     if patience == Patience::Now {
                         return Err(error);
                     }
-                    let cold = self.ring.read_at(at, wanted).await?;
+                    let cold = self.ring.read_at(at, wanted).await.map_err(plain)?;
                     into.extend_from_slice(&cold);
                     cold.len()
                 }
@@ -141,6 +143,14 @@ impl File {
             }
         }
         Ok(into.freeze())
+    }
+}
+
+/// What the system said, and not how the executor came to ask: who shows it names the file.
+fn plain(error: GlommioError<()>) -> io::Error {
+    match error {
+        GlommioError::EnhancedIoError { source, .. } => source,
+        error => error.into(),
     }
 }
 
@@ -189,6 +199,15 @@ mod tests {
                     .unwrap()
                     .is_empty()
             );
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_told_in_the_words_of_the_system() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let error = File::open(dir.path().to_owned()).await.unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EISDIR), "{error}");
         });
     }
 

@@ -9,7 +9,7 @@ mod dir;
 mod file;
 mod sys;
 
-pub use dir::Dir;
+pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
 
 /// Lets other tasks of this core run, if this one has used up its share.

@@ -38,12 +38,17 @@ impl Checkpoint {
         };
         match Self::decode(&payload) {
             Some(checkpoint) if checkpoint.check() => Ok(Some(checkpoint)),
-            Some(_) | None => Err(LogError::Damaged {
-                dir: dir.path().to_owned(),
-                file: NAME.to_owned(),
-                position: 8,
-                fault: Fault::Layout,
-            }),
+            Some(_) | None => Err(Self::damaged(dir, Fault::Layout)),
+        }
+    }
+
+    /// What it says cannot be.
+    pub(super) fn damaged(dir: &Dir, fault: Fault) -> LogError {
+        LogError::Damaged {
+            dir: dir.path().to_owned(),
+            file: NAME.to_owned(),
+            position: 8,
+            fault,
         }
     }
 
@@ -59,7 +64,7 @@ impl Checkpoint {
         })
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
         payload.put_i64(self.recovery_point.to_wire());
         payload.put_i64(self.start.to_wire());

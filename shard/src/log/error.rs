@@ -1,5 +1,6 @@
 //! Why a log cannot be used.
 
+use crate::disk::{Dir, ReplaceError};
 use felix_core::{BatchError, Generation, Offset};
 use std::fmt;
 use std::io;
@@ -49,6 +50,9 @@ pub enum LogError {
     },
 }
 
+/// Making names of files durable, in the words of [`LogError::Disk`].
+pub(super) const SYNC_DIRECTORY: &str = "sync the directory";
+
 /// What is done to a disk without changing it, in the words of [`LogError::Disk`].
 const READING: [&str; 4] = ["read", "open", "measure", "search"];
 
@@ -81,6 +85,18 @@ pub enum Fault {
         /// As the batch says.
         found: Generation,
     },
+    /// A segment of more bytes or offsets than its indexes can count.
+    Span {
+        /// The offset that it reaches.
+        last: Offset,
+    },
+    /// The greatest generation there is: no leader could follow.
+    LastGeneration,
+    /// So near the greatest offset there is that nothing could be appended.
+    NoRoom {
+        /// The end of the log.
+        end: Offset,
+    },
     /// The checksum of a table does not match.
     Checksum,
     /// A table of a version, length or order this build does not know.
@@ -109,6 +125,18 @@ impl fmt::Display for Fault {
                     "a batch of leader epoch {found} lies where one of {owed} is owed"
                 )
             }
+            Self::Span { last } => write!(
+                f,
+                "a segment that reaches offset {last} here is longer than its indexes can count"
+            ),
+            Self::LastGeneration => write!(
+                f,
+                "leader epoch {} is the greatest there is, and no leader can follow it",
+                Generation::MAX
+            ),
+            Self::NoRoom { end } => {
+                write!(f, "there is no room for records after offset {end}")
+            }
             Self::Checksum => write!(f, "the checksum does not match"),
             Self::Layout => write!(f, "the layout is unknown"),
         }
@@ -122,6 +150,29 @@ impl LogError {
         match self {
             Self::Disk { doing, .. } => !READING.contains(doing),
             Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
+        }
+    }
+
+    /// Whether a directory may have lost names although the kernel takes it for clean.
+    pub(crate) fn is_failed_sync(&self) -> bool {
+        match self {
+            Self::Disk { doing, .. } => *doing == SYNC_DIRECTORY,
+            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
+        }
+    }
+
+    /// A small file could not be put in its place.
+    pub(super) fn replacing(dir: &Dir, file: &str, error: ReplaceError) -> Self {
+        let (file, doing, cause) = match error {
+            ReplaceError::Unwritten(cause) => (file, "replace", cause),
+            ReplaceError::Unsynced(cause) => ("", SYNC_DIRECTORY, cause),
+        };
+        Self::Disk {
+            dir: dir.path().to_owned(),
+            file: file.to_owned(),
+            position: None,
+            doing,
+            cause,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Making what is written durable.
 
-use super::error::LogError;
+use super::Log;
+use super::error::{LogError, SYNC_DIRECTORY};
+use super::poison::Distrust;
 use super::segment::Segment;
 use crate::disk::Dir;
 use felix_core::Offset;
@@ -13,28 +15,28 @@ use std::rc::Rc;
 #[must_use]
 pub struct Flush {
     /// Held by the log too, which so knows that a flush is under way.
-    pub(super) token: Rc<()>,
-    pub(super) dir: Rc<Dir>,
+    token: Rc<()>,
+    dir: Rc<Dir>,
     /// The segments with batches that are not durable.
-    pub(super) dirty: Vec<Rc<Segment>>,
+    dirty: Vec<Rc<Segment>>,
     /// Those of them that are full.
-    pub(super) sealed: Vec<Rc<Segment>>,
+    sealed: Vec<Rc<Segment>>,
     /// Set where files appeared: the count of such changes that this flush covers.
-    pub(super) dir_changes: Option<u64>,
+    dir_changes: Option<u64>,
     /// The log end it covers.
-    pub(super) end: Offset,
+    end: Offset,
     /// The bytes ever written that it covers.
-    pub(super) written: u64,
+    written: u64,
 }
 
 /// What a flush made durable.
 #[derive(Debug)]
 pub struct Flushed {
-    pub(super) token: Rc<()>,
-    pub(super) sealed: Vec<Rc<Segment>>,
-    pub(super) dir_changes: Option<u64>,
-    pub(super) end: Offset,
-    pub(super) written: u64,
+    token: Rc<()>,
+    sealed: Vec<Rc<Segment>>,
+    dir_changes: Option<u64>,
+    end: Offset,
+    written: u64,
 }
 
 impl Flush {
@@ -51,7 +53,7 @@ impl Flush {
                 dir: self.dir.path().to_owned(),
                 file: String::new(),
                 position: None,
-                doing: "sync the directory",
+                doing: SYNC_DIRECTORY,
                 cause,
             })?;
         }
@@ -62,5 +64,89 @@ impl Flush {
             end: self.end,
             written: self.written,
         })
+    }
+}
+
+impl Log {
+    /// Bytes written and not yet durable.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> u64 {
+        self.written - self.flushed
+    }
+
+    /// Full segments that no flush has made durable yet.
+    #[must_use]
+    pub fn sealed(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// Whether a flush has something to do, and what it says would be believed.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        let is_clean = self.written == self.flushed
+            && self.dir_changes == self.dir_synced
+            && self.sealed.is_empty();
+        !is_clean && self.believed().is_ok()
+    }
+
+    /// What would make everything written so far durable; `None` where nothing is dirty, or a
+    /// flush has failed. A failed write does not count: what was written before it is to be as
+    /// durable as it would have been. Panics while an earlier flush has not ended: one at a time.
+    #[must_use]
+    pub fn flush(&self) -> Option<Flush> {
+        assert_eq!(
+            Rc::strong_count(&self.flush_token),
+            1,
+            "one flush of a log at a time"
+        );
+        if !self.is_dirty() {
+            return None;
+        }
+        let mut dirty = self.sealed.clone();
+        if self.last().end() > self.durable_end {
+            dirty.push(Rc::clone(self.last()));
+        }
+        Some(Flush {
+            token: Rc::clone(&self.flush_token),
+            dir: Rc::clone(&self.dir),
+            dirty,
+            sealed: self.sealed.clone(),
+            dir_changes: (self.dir_changes > self.dir_synced).then_some(self.dir_changes),
+            end: self.end,
+            written: self.written,
+        })
+    }
+
+    /// Takes a finished flush back. An error poisons the log.
+    ///
+    /// # Errors
+    /// The one that was brought, or that of an earlier flush.
+    pub fn flushed(&mut self, result: Result<Flushed, LogError>) -> Result<(), LogError> {
+        let flushed = match result {
+            Ok(flushed) => flushed,
+            Err(error) => return Err(self.poison(error, Distrust::Flushes)),
+        };
+        assert!(
+            Rc::ptr_eq(&flushed.token, &self.flush_token),
+            "a flush returns to its own log"
+        );
+        self.believed()?;
+        self.sealed
+            .retain(|segment| !flushed.sealed.iter().any(|done| Rc::ptr_eq(done, segment)));
+        self.unindexed.extend(flushed.sealed);
+        self.dir_synced = self.dir_synced.max(flushed.dir_changes.unwrap_or_default());
+        self.durable_end = self.durable_end.max(flushed.end);
+        self.flushed = self.flushed.max(flushed.written);
+        self.check();
+        Ok(())
+    }
+
+    /// Flushes what there is to flush.
+    pub(super) async fn flush_all(&mut self) -> Result<(), LogError> {
+        if let Some(flush) = self.flush() {
+            let flushed = flush.run().await;
+            self.flushed(flushed)?;
+        }
+        Ok(())
     }
 }

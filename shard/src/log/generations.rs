@@ -77,6 +77,13 @@ impl Generations {
             return Ok(None);
         };
         match Self::decode(&payload) {
+            Some(Self(table))
+                if table
+                    .last()
+                    .is_some_and(|(last, _)| *last == Generation::MAX) =>
+            {
+                Err(Self::exhausted(dir, table.len() - 1))
+            }
             Some(generations) => Ok(Some(generations)),
             None => Err(LogError::Damaged {
                 dir: dir.path().to_owned(),
@@ -84,6 +91,16 @@ impl Generations {
                 position: 8,
                 fault: Fault::Layout,
             }),
+        }
+    }
+
+    /// No generation can follow: refused, for an opening takes the next.
+    pub(super) fn exhausted(dir: &Dir, entry: usize) -> LogError {
+        LogError::Damaged {
+            dir: dir.path().to_owned(),
+            file: NAME.to_owned(),
+            position: (8 + entry * ENTRY_BYTES) as u64,
+            fault: Fault::LastGeneration,
         }
     }
 
@@ -100,7 +117,7 @@ impl Generations {
         rises.then_some(Self(table))
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(self.0.len() * ENTRY_BYTES);
         for (generation, first) in &self.0 {
             payload.put_i32(generation.to_wire());

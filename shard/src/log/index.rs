@@ -11,6 +11,13 @@ pub(super) const OFFSET_ENTRY_BYTES: u64 = 8;
 /// Bytes of an entry of the time index.
 pub(super) const TIME_ENTRY_BYTES: u64 = 12;
 
+/// The same, as sizes in memory.
+const OFFSET_BYTES: usize = 8;
+const TIME_BYTES: usize = 12;
+
+/// Entries of each index that are written out in one go: some ten microseconds.
+const ENTRIES_AT_ONCE_MAX: usize = 4096;
+
 /// Where a batch is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OffsetEntry {
@@ -42,6 +49,15 @@ pub(super) struct Indexed {
     pub(super) timestamp: Option<Timestamp>,
 }
 
+/// Where entries were taken from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// The batches themselves.
+    Batches,
+    /// A file, which has no checksum: each is a hint.
+    File,
+}
+
 /// The indexes of a segment that grows, or is being read to make them anew.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Indexes {
@@ -49,11 +65,13 @@ pub(super) struct Indexes {
     times: Vec<TimeEntry>,
     greatest: Option<TimeEntry>,
     bytes_since_entry: u64,
+    /// Set where entries were loaded from files: where the last of them points to.
+    hints: Option<Option<OffsetEntry>>,
 }
 
 impl Indexes {
     /// Carries on from entries read from files. `bytes_since_entry` is counted from the batch of
-    /// the last entry.
+    /// the last entry. What was loaded stays a hint.
     pub(super) fn from_entries(
         offsets: Vec<OffsetEntry>,
         times: Vec<TimeEntry>,
@@ -61,6 +79,7 @@ impl Indexes {
     ) -> Self {
         let greatest = times.last().copied();
         Self {
+            hints: Some(offsets.last().copied()),
             offsets,
             times,
             greatest,
@@ -121,6 +140,20 @@ impl Indexes {
             .copied()
     }
 
+    /// Where such an entry was taken from. The beginning, which needs none, is right in any case.
+    pub(super) fn origin(&self, entry: Option<OffsetEntry>) -> Origin {
+        let loaded = self.hints.flatten().map(|hint| hint.last);
+        match entry {
+            Some(entry) if Some(entry.last) <= loaded => Origin::File,
+            Some(_) | None => Origin::Batches,
+        }
+    }
+
+    /// Whether anything was loaded from files.
+    pub(super) fn has_hints(&self) -> bool {
+        self.hints.is_some()
+    }
+
     /// The last time entry for which `before` holds. It must hold for a first part of the entries.
     pub(super) fn time_before(&self, before: impl Fn(TimeEntry) -> bool) -> Option<TimeEntry> {
         let after = self.times.partition_point(|entry| before(*entry));
@@ -130,25 +163,37 @@ impl Indexes {
             .copied()
     }
 
-    /// The bytes of the offset index file.
-    pub(super) fn offset_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.offsets.len() * 8);
-        for entry in &self.offsets {
-            bytes.put_u32(entry.last);
-            bytes.put_u32(entry.position);
+    /// Writes out what follows the entries that `into` has already, a few of them, so that nobody
+    /// else waits for long. Whether that was all. The entries are to stay until then.
+    pub(super) fn write(&self, into: &mut IndexBytes) -> bool {
+        let done = into.offsets.len() / OFFSET_BYTES;
+        let offsets = self.offsets.iter().skip(done).take(ENTRIES_AT_ONCE_MAX);
+        into.offsets
+            .reserve_exact((self.offsets.len() - done) * OFFSET_BYTES);
+        for entry in offsets {
+            into.offsets.put_u32(entry.last);
+            into.offsets.put_u32(entry.position);
         }
-        bytes
+        let done = into.times.len() / TIME_BYTES;
+        let times = self.times.iter().skip(done).take(ENTRIES_AT_ONCE_MAX);
+        into.times
+            .reserve_exact((self.times.len() - done) * TIME_BYTES);
+        for entry in times {
+            into.times.put_i64(entry.timestamp.0);
+            into.times.put_u32(entry.last);
+        }
+        into.offsets.len() == self.offsets.len() * OFFSET_BYTES
+            && into.times.len() == self.times.len() * TIME_BYTES
     }
+}
 
-    /// The bytes of the time index file.
-    pub(super) fn time_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.times.len() * 12);
-        for entry in &self.times {
-            bytes.put_i64(entry.timestamp.0);
-            bytes.put_u32(entry.last);
-        }
-        bytes
-    }
+/// The bytes of both index files.
+#[derive(Debug, Default)]
+pub(super) struct IndexBytes {
+    /// Those of the offset index.
+    pub(super) offsets: Vec<u8>,
+    /// Those of the time index.
+    pub(super) times: Vec<u8>,
 }
 
 /// An entry as it lies in a file.
@@ -212,13 +257,14 @@ pub(super) async fn entry<E: Entry>(
     Ok((bytes.len() == wanted).then(|| E::decode(bytes)))
 }
 
-/// All entries of an index file; `None` where its size is not a multiple of theirs.
-pub(super) async fn entries<E: Entry>(file: &File) -> io::Result<Option<Vec<E>>> {
+/// All entries of an index file; `None` where its size is not a multiple of theirs, or it has more
+/// than there can be batches.
+pub(super) async fn entries<E: Entry>(file: &File, batches_max: u64) -> io::Result<Option<Vec<E>>> {
     let size = file.size()?;
     let Ok(bytes_max) = usize::try_from(size) else {
         return Ok(None);
     };
-    if !size.is_multiple_of(E::BYTES) {
+    if !size.is_multiple_of(E::BYTES) || size / E::BYTES > batches_max {
         return Ok(None);
     }
     let mut bytes = file.read(0, bytes_max, Patience::Wait).await?;
@@ -256,15 +302,17 @@ mod tests {
         indexes.note(batch(421, 80, 12, 1150), 150); // 270: an entry; the time has not risen
         indexes.note(batch(501, 80, 300, 70_000), 150); // 80
         indexes.seal();
+        let mut bytes = IndexBytes::default();
+        assert!(indexes.write(&mut bytes));
         assert_eq!(
-            indexes.offset_bytes(),
+            bytes.offsets,
             [
                 0, 0, 0, 9, 0, 0, 0, 151, //
                 0, 0, 0, 12, 0, 0, 1, 165, //
             ]
         );
         assert_eq!(
-            indexes.time_bytes(),
+            bytes.times,
             [
                 0, 0, 0, 0, 0, 0, 4, 176, 0, 0, 0, 9, //
                 0, 0, 0, 0, 0, 1, 17, 112, 0, 0, 1, 44, //
@@ -283,10 +331,39 @@ mod tests {
             0,
         );
         indexes.seal();
-        assert!(indexes.time_bytes().is_empty());
+        assert!(indexes.times.is_empty());
         indexes.note(batch(100, 100, 1, 5), 0);
         indexes.seal();
         indexes.seal();
-        assert_eq!(indexes.time_bytes().len(), 12);
+        assert_eq!(indexes.times.len(), 1);
+    }
+
+    #[test]
+    fn a_long_index_is_written_out_in_steps_that_leave_nothing_out() {
+        let all = u32::try_from(ENTRIES_AT_ONCE_MAX * 5 / 2).unwrap();
+        let mut indexes = Indexes::default();
+        for number in 0..all {
+            // The time rises with every second batch.
+            indexes.note(batch(number * 2, 2, number, i64::from(number / 2)), 0);
+        }
+        let mut bytes = IndexBytes::default();
+        let mut steps = 1;
+        while !indexes.write(&mut bytes) {
+            steps += 1;
+            assert!(bytes.offsets.len() <= steps * ENTRIES_AT_ONCE_MAX * OFFSET_BYTES);
+        }
+        assert_eq!(steps, 3);
+        // The first batch has nothing before it.
+        let mut offsets = &bytes.offsets[..];
+        for number in 1..all {
+            let entry = OffsetEntry::decode(&mut offsets);
+            assert_eq!((entry.last, entry.position), (number, number * 2));
+        }
+        assert!(offsets.is_empty());
+        let mut times = &bytes.times[..];
+        for time in indexes.times {
+            assert_eq!(TimeEntry::decode(&mut times), time);
+        }
+        assert!(times.is_empty());
     }
 }

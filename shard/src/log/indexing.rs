@@ -4,6 +4,7 @@
 use super::Log;
 use super::checkpoint::Checkpoint;
 use super::error::LogError;
+use super::poison::Distrust;
 use super::segment::Segment;
 use crate::disk::Dir;
 use felix_core::Offset;
@@ -76,20 +77,25 @@ impl Log {
         !self.unindexed.is_empty()
     }
 
-    /// Takes a finished indexing back. An error poisons the log.
+    /// Takes a finished indexing back. An error leaves everything as it was, to be tried again: no
+    /// record waits for these files. Only where a directory could not be synced it poisons the log,
+    /// because that may have been about the name of a segment, too.
     ///
     /// # Errors
-    /// The one that was brought, or an earlier one.
+    /// The one that was brought, or that of an earlier flush.
     pub fn indexed(&mut self, result: Result<Indexed, LogError>) -> Result<(), LogError> {
         let indexed = match result {
             Ok(indexed) => indexed,
-            Err(error) => return Err(self.poison(error)),
+            Err(error) if error.is_failed_sync() => {
+                return Err(self.poison(error, Distrust::Flushes));
+            }
+            Err(error) => return Err(error),
         };
         assert!(
             Rc::ptr_eq(&indexed.token, &self.indexing_token),
             "an indexing returns to its own log"
         );
-        self.usable()?;
+        self.believed()?;
         for segment in &indexed.segments {
             segment.forget_indexes();
         }
@@ -101,19 +107,6 @@ impl Log {
         });
         self.recovery_point = self.recovery_point.max(indexed.recovery_point);
         self.check();
-        Ok(())
-    }
-
-    /// Flushes, and writes what full segments are owed.
-    pub(super) async fn flush_whole(&mut self) -> Result<(), LogError> {
-        if let Some(flush) = self.flush() {
-            let flushed = flush.run().await;
-            self.flushed(flushed)?;
-        }
-        if let Some(indexing) = self.indexing() {
-            let indexed = indexing.run().await;
-            self.indexed(indexed)?;
-        }
         Ok(())
     }
 }

@@ -9,16 +9,19 @@ mod checkpoint;
 mod controls;
 mod error;
 mod flush;
+mod founding;
 mod generations;
 mod index;
 mod indexing;
 mod listing;
+mod poison;
 mod read;
 mod recovery;
 mod search;
 mod segment;
 mod table;
 mod trust;
+mod verify;
 mod walk;
 
 #[cfg(test)]
@@ -26,19 +29,22 @@ mod tests;
 
 pub use error::{Fault, LogError};
 pub use flush::{Flush, Flushed};
+pub use founding::{founding_files, what_is_missing};
 pub use indexing::{Indexed, Indexing};
 pub use read::Read;
 pub use recovery::Recovery;
-pub use search::{Search, Wanted};
+pub use search::{Candidate, Found, Look, Search, Searched, Wanted};
 
 use crate::disk::Dir;
 use checkpoint::Checkpoint;
 use controls::Controls;
 use felix_core::batch::Place;
-use felix_core::limits::SEGMENT_SPAN_MAX;
+use felix_core::limits::{BATCH_BYTES_MAX, LOG_ROOM};
 use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
 use generations::Generations;
+use poison::{Distrust, Poison};
 use segment::Segment;
+use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -103,7 +109,7 @@ pub struct Log {
     flush_token: Rc<()>,
     /// Shared with the indexing that is under way, if one is.
     indexing_token: Rc<()>,
-    poison: Option<String>,
+    poison: Option<Poison>,
 }
 
 impl Log {
@@ -151,7 +157,7 @@ impl Log {
                 log.append_time,
             ))?;
         }
-        log.flush_whole().await?;
+        log.flush_all().await?;
         let checkpoint = log.checkpoint(log.end);
         if saved != Some(checkpoint) {
             checkpoint.save(&log.dir).await?;
@@ -171,12 +177,10 @@ impl Log {
             recovered.generation_seen,
             Some(floor),
         ];
-        let generation = before
-            .into_iter()
-            .flatten()
-            .max()
-            .unwrap_or_default()
-            .next();
+        let before = before.into_iter().flatten().max().unwrap_or_default();
+        let Some(generation) = before.next() else {
+            return Err(Generations::exhausted(&recovered.dir, 0));
+        };
         let recovery_point = recovered
             .checkpoint
             .map_or(recovered.start, |c| c.recovery_point);
@@ -263,7 +267,7 @@ impl Log {
     /// the segment is full. After an error the log is poisoned and takes nothing more.
     ///
     /// # Errors
-    /// The disk's own fault, now or earlier.
+    /// The disk's own fault, now or earlier; no offsets are left.
     pub fn append(
         &mut self,
         batch: Batch,
@@ -271,6 +275,10 @@ impl Log {
         now: Timestamp,
     ) -> Result<PlacedBatch, LogError> {
         self.usable()?;
+        if self.end.get() + batch.offsets() > Offset::MAX.get() - LOG_ROOM {
+            let fault = Fault::NoRoom { end: self.end };
+            return Err(self.last().damaged(self.last().bytes(), fault));
+        }
         let append_time = match timestamps {
             Timestamps::Append => Some(now.max(self.append_time)),
             Timestamps::Create => None,
@@ -286,24 +294,23 @@ impl Log {
     fn write(&mut self, placed: PlacedBatch) -> Result<PlacedBatch, LogError> {
         assert_eq!(placed.base_offset(), self.end);
         let size = placed.bytes().len() as u64;
-        assert!(size <= SEGMENT_SPAN_MAX);
+        // What no read would believe is not written.
+        assert!(size <= BATCH_BYTES_MAX as u64);
         if !self
             .last()
             .has_room(size, placed.next_offset(), self.config.segment_bytes_max)
         {
-            self.roll().map_err(|error| self.poison(error))?;
+            self.roll()
+                .map_err(|error| self.poison(error, Distrust::Appends))?;
         }
         let last = Rc::clone(self.last());
         let position = last.bytes();
         // One write for one batch, so that a crash leaves at most the last one torn.
         if let Err(cause) = last.log().write_at(placed.bytes(), position) {
-            return Err(self.poison(last.disk_error("write", Some(position), cause)));
+            let error = last.disk_error("write", Some(position), cause);
+            return Err(self.poison(error, Distrust::Appends));
         }
-        last.note(
-            placed.header(),
-            placed.last_offset(),
-            self.config.index_interval_bytes,
-        );
+        last.note(placed.header(), placed.last_offset());
         if placed.is_control() {
             self.controls
                 .note(placed.base_offset(), placed.next_offset());
@@ -329,74 +336,9 @@ impl Log {
     }
 
     fn begin_segment(&mut self) -> Result<(), LogError> {
-        let segment = Rc::new(Segment::create(&self.dir, self.end)?);
+        let segment = Segment::create(&self.dir, self.end, self.config.index_interval_bytes)?;
         self.dir_changes += 1;
-        Rc::make_mut(&mut self.segments).push(segment);
-        Ok(())
-    }
-
-    /// Bytes written and not yet durable.
-    #[must_use]
-    pub fn dirty_bytes(&self) -> u64 {
-        self.written - self.flushed
-    }
-
-    /// Full segments that no flush has made durable yet.
-    #[must_use]
-    pub fn sealed(&self) -> usize {
-        self.sealed.len()
-    }
-
-    /// What would make everything written so far durable; `None` where nothing is dirty, or the
-    /// log is poisoned. Panics while an earlier flush has not ended: one at a time.
-    #[must_use]
-    pub fn flush(&self) -> Option<Flush> {
-        assert_eq!(
-            Rc::strong_count(&self.flush_token),
-            1,
-            "one flush of a log at a time"
-        );
-        let dir_changes = (self.dir_changes > self.dir_synced).then_some(self.dir_changes);
-        let clean = self.written == self.flushed && dir_changes.is_none() && self.sealed.is_empty();
-        if clean || self.poison.is_some() {
-            return None;
-        }
-        let mut dirty = self.sealed.clone();
-        if self.last().end() > self.durable_end {
-            dirty.push(Rc::clone(self.last()));
-        }
-        Some(Flush {
-            token: Rc::clone(&self.flush_token),
-            dir: Rc::clone(&self.dir),
-            dirty,
-            sealed: self.sealed.clone(),
-            dir_changes,
-            end: self.end,
-            written: self.written,
-        })
-    }
-
-    /// Takes a finished flush back. An error poisons the log.
-    ///
-    /// # Errors
-    /// The one that was brought, or an earlier one.
-    pub fn flushed(&mut self, result: Result<Flushed, LogError>) -> Result<(), LogError> {
-        let flushed = match result {
-            Ok(flushed) => flushed,
-            Err(error) => return Err(self.poison(error)),
-        };
-        assert!(
-            Rc::ptr_eq(&flushed.token, &self.flush_token),
-            "a flush returns to its own log"
-        );
-        self.usable()?;
-        self.sealed
-            .retain(|segment| !flushed.sealed.iter().any(|done| Rc::ptr_eq(done, segment)));
-        self.unindexed.extend(flushed.sealed);
-        self.dir_synced = self.dir_synced.max(flushed.dir_changes.unwrap_or_default());
-        self.durable_end = self.durable_end.max(flushed.end);
-        self.flushed = self.flushed.max(flushed.written);
-        self.check();
+        Rc::make_mut(&mut self.segments).push(Rc::new(segment));
         Ok(())
     }
 
@@ -410,30 +352,35 @@ impl Log {
             from,
             below,
             bytes_max,
+            first_bytes_max: usize::MAX,
+            left_out: Cell::default(),
         }
     }
 
     /// A search among the records below `below`.
     #[must_use]
     pub fn search(&self, wanted: Wanted, below: Offset) -> Search {
-        Search {
-            segments: Rc::clone(&self.segments),
-            wanted,
-            below,
-        }
+        Search::new(Rc::clone(&self.segments), wanted, below)
     }
 
     /// Flushes, writes the indexes of the last segment and the checkpoint, with everything
-    /// durable: the next opening reads almost nothing.
+    /// durable: the next opening reads almost nothing. A log whose write has failed is only
+    /// flushed.
     ///
     /// # Errors
     /// The disk's own fault, now or earlier; then the next opening scans.
     pub async fn close(mut self) -> Result<(), LogError> {
+        self.flush_all().await?;
         self.usable()?;
-        self.flush_whole().await?;
-        let last = self.last();
-        last.seal();
-        last.save_indexes().await?;
+        if let Some(indexing) = self.indexing() {
+            let indexed = indexing.run().await;
+            self.indexed(indexed)?;
+        }
+        self.last().seal();
+        // Beside the last, those whose files turned out to be wrong.
+        for segment in self.segments.iter() {
+            segment.save_indexes().await?;
+        }
         let checkpoint = self.checkpoint(self.end);
         assert_eq!(checkpoint.recovery_point, self.durable_end);
         if checkpoint.recovery_point > self.recovery_point {
@@ -450,25 +397,6 @@ impl Log {
             visible_end: self.visible_end(end),
             append_time: self.append_time,
         }
-    }
-
-    fn usable(&self) -> Result<(), LogError> {
-        match &self.poison {
-            Some(reason) => Err(LogError::Poisoned {
-                dir: self.dir.path().to_owned(),
-                reason: reason.clone(),
-            }),
-            None => Ok(()),
-        }
-    }
-
-    /// Nothing is trusted after a failed write or flush: what is on the device is unknown.
-    fn poison(&mut self, error: LogError) -> LogError {
-        if self.poison.is_none() {
-            self.poison = Some(error.to_string());
-            recovery::leave_failed(&self.dir);
-        }
-        error
     }
 
     fn check(&self) {

@@ -7,6 +7,7 @@ use crate::disk::Patience;
 use bytes::Bytes;
 use felix_core::{BatchError, Offset};
 use futures_util::FutureExt;
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
@@ -25,9 +26,24 @@ pub struct Read {
     pub(super) from: Offset,
     pub(super) below: Offset,
     pub(super) bytes_max: usize,
+    pub(super) first_bytes_max: usize,
+    pub(super) left_out: Cell<Option<usize>>,
 }
 
 impl Read {
+    /// The same read, which brings nothing where the first batch has more bytes than this.
+    #[must_use]
+    pub fn within(mut self, first_bytes_max: usize) -> Self {
+        self.first_bytes_max = first_bytes_max;
+        self
+    }
+
+    /// Once it is done: the bytes of the first batch, where they were too many.
+    #[must_use]
+    pub fn left_out(&self) -> Option<usize> {
+        self.left_out.get()
+    }
+
     /// The bytes, if all of them can be had without blocking (`preadv2(RWF_NOWAIT)`), and few
     /// enough to go through without a pause.
     pub fn try_now(&self) -> Option<Result<Vec<Bytes>, LogError>> {
@@ -45,7 +61,7 @@ impl Read {
     ///
     /// # Errors
     /// The disk's own fault, or damage.
-    pub async fn run(self) -> Result<Vec<Bytes>, LogError> {
+    pub async fn run(&self) -> Result<Vec<Bytes>, LogError> {
         self.collect(Patience::Wait).await
     }
 
@@ -84,6 +100,10 @@ impl Read {
                 }
                 let total = pieces.bytes + header.size();
                 if last >= self.below || (pieces.bytes > 0 && total > self.bytes_max) {
+                    return Ok(());
+                }
+                if pieces.bytes == 0 && total > self.first_bytes_max {
+                    self.left_out.set(Some(total));
                     return Ok(());
                 }
                 let position = walk.position();

@@ -9,9 +9,9 @@ use super::generations::Generations;
 use super::listing::{Listing, list};
 use super::segment::{Segment, index_name, log_name, time_index_name};
 use super::trust::Trust;
-use super::walk::{Step, Walk};
+use super::verify::{CHUNK_BYTES, Verified, beyond_bounds, has_room, occupied, verified};
+use super::walk::Walk;
 use crate::disk::{Dir, Patience};
-use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::{Generation, Offset, PlacedBatch, Timestamp};
 use std::io;
 use std::rc::Rc;
@@ -31,9 +31,6 @@ pub(super) fn leave_failed(dir: &Dir) {
         Ok(_) | Err(_) => {}
     }
 }
-
-/// Bytes read at once from a log that is scanned.
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// What an opening found and did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -134,7 +131,7 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
     let first = bases.first().copied().unwrap_or_default();
     let start = checkpoint.map_or(first, |checkpoint| checkpoint.start);
     let failed = dir
-        .load(FAILED)
+        .size_of(FAILED)
         .map_err(|cause| disk_error(&dir, "read", FAILED, cause))?;
     let mut recoverer = Recoverer {
         dir,
@@ -151,10 +148,11 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
     if first > start || (bases.is_empty() && recoverer.recovery_point > start) {
         return Err(recoverer.missing(start));
     }
-    let mut end = recoverer.segments(&bases).await?;
-    if bases.is_empty() {
-        end = start;
-    }
+    let end = if bases.is_empty() {
+        recoverer.empty(start)?
+    } else {
+        recoverer.segments(&bases).await?
+    };
     for name in &orphans {
         recoverer.remove(name)?;
     }
@@ -207,6 +205,15 @@ pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::
 }
 
 impl Recoverer {
+    /// The end of a log without segments.
+    fn empty(&self, start: Offset) -> Result<Offset, LogError> {
+        if has_room(start) {
+            return Ok(start);
+        }
+        let fault = Fault::NoRoom { end: start };
+        Err(Checkpoint::damaged(&self.dir, fault))
+    }
+
     /// Goes through the segments; the end of the log.
     async fn segments(&mut self, bases: &[Offset]) -> Result<Offset, LogError> {
         let mut end = bases.first().copied().unwrap_or_default();
@@ -220,9 +227,12 @@ impl Recoverer {
                 self.drop_segments(dropped).await?;
                 return Ok(end);
             }
-            let segment = Segment::open(&self.dir, *base).await?;
+            let segment = Segment::open(&self.dir, *base, self.config.index_interval_bytes).await?;
             let Judged { cut, is_trusted } = self.segment(&segment, next).await?;
             end = segment.end();
+            if !has_room(end) {
+                return Err(segment.damaged(segment.bytes(), Fault::NoRoom { end }));
+            }
             // Before anything is touched: what is lost may be put back where it was.
             if end < self.recovery_point
                 && let Some(error) = self.too_short(&segment, next, cut.as_ref())
@@ -330,45 +340,48 @@ impl Recoverer {
                 .generations
                 .as_ref()
                 .and_then(|table| table.at(segment.end()));
-            let fault = match verified(segment, &mut walk, segment.end(), generation).await? {
-                Verified::Batch(batch)
-                    if self.seen.generations.last() > Some(batch.generation()) =>
-                {
-                    // Where the table is gone, all that is known is that generations rise.
-                    let owed = self.seen.generations.last().unwrap_or_default();
-                    let found = batch.generation();
-                    Fault::Generation { owed, found }
-                }
-                Verified::Batch(batch) if walk.position() <= SEGMENT_SPAN_MAX => {
-                    let last = batch.last_offset();
-                    segment.note(batch.header(), last, self.config.index_interval_bytes);
-                    self.seen.note(&batch);
-                    if self.failed && last >= self.recovery_point {
-                        let rewritten = segment.log().write_at(batch.bytes(), position);
-                        rewritten.map_err(|e| segment.disk_error("write", Some(position), e))?;
-                    }
-                    continue;
-                }
+            let batch = match verified(segment, &mut walk, segment.end(), generation).await? {
+                Verified::Batch(batch) => batch,
                 Verified::End => return Ok(None),
-                Verified::Batch(_) => Fault::Layout,
-                Verified::Fault(fault) => fault,
+                Verified::Fault(fault) => return Ok(Some(Cut { position, fault })),
             };
-            return Ok(Some(Cut { position, fault }));
+            // No crash leaves such a batch, so nothing is cut for it.
+            if let Some(fault) = beyond_bounds(segment, &batch, walk.position()) {
+                return Err(segment.damaged(position, fault));
+            }
+            if let Some(owed) = self.seen.generations.last()
+                && owed > batch.generation()
+            {
+                // Where the table is gone, all that is known is that generations rise.
+                let found = batch.generation();
+                let fault = Fault::Generation { owed, found };
+                return Ok(Some(Cut { position, fault }));
+            }
+            let last = batch.last_offset();
+            segment.note(batch.header(), last);
+            self.seen.note(&batch);
+            if self.failed && last >= self.recovery_point {
+                let rewritten = segment.log().write_at(batch.bytes(), position);
+                rewritten.map_err(|e| segment.disk_error("write", Some(position), e))?;
+            }
         }
     }
 
     /// Whether the index files differ from what the segment's batches say; counted.
     async fn indexes_differ(&mut self, segment: &Segment) -> Result<bool, LogError> {
-        let Some((offsets, times)) = segment.index_bytes() else {
+        let Some((offsets, times)) = segment.index_bytes().await else {
             return Ok(false);
         };
         let base = segment.base();
         let mut wrong = 0;
         for (name, bytes) in [(index_name(base), offsets), (time_index_name(base), times)] {
-            let found = self
-                .dir
-                .load(&name)
-                .map_err(|cause| self.disk("read", &name, cause))?;
+            // A file of another size is wrong, whatever it holds, and may be of any size.
+            let found = match self.dir.size_of(&name) {
+                Ok(size) if size != Some(bytes.len() as u64) => Ok(None),
+                Ok(_) => self.dir.load(&name),
+                Err(cause) => Err(cause),
+            };
+            let found = found.map_err(|cause| self.disk("read", &name, cause))?;
             wrong += u32::from(found.is_none_or(|found| found != bytes));
         }
         self.recovery.rebuilt_indexes += wrong;
@@ -392,7 +405,7 @@ impl Recoverer {
     async fn drop_segments(&mut self, bases: &[Offset]) -> Result<(), LogError> {
         // From the last: a crash in between leaves no gap that was not there before.
         for base in bases.iter().rev() {
-            let segment = Segment::open(&self.dir, *base).await?;
+            let segment = Segment::open(&self.dir, *base, self.config.index_interval_bytes).await?;
             self.recovery.cut_bytes += occupied(&segment, 0).await?;
             for name in [log_name(*base), index_name(*base), time_index_name(*base)] {
                 self.remove(&name)?;
@@ -435,66 +448,5 @@ impl Recoverer {
             position: 0,
             fault: Fault::Missing,
         }
-    }
-}
-
-/// What stands at a place of a file after every check.
-pub(super) enum Verified {
-    Batch(PlacedBatch),
-    End,
-    Fault(Fault),
-}
-
-/// Verifies the batch at which the walk stands, and steps over it.
-pub(super) async fn verified(
-    segment: &Segment,
-    walk: &mut Walk<'_>,
-    owed: Offset,
-    generation: Option<Generation>,
-) -> Result<Verified, LogError> {
-    let header = match walk.step().await? {
-        Step::Batch(header) => header,
-        Step::End => return Ok(Verified::End),
-        Step::Fault(fault) => return Ok(Verified::Fault(Fault::Batch(fault))),
-    };
-    // Before its bytes are read: a length out of a damaged header may be anything.
-    if header.base_offset != owed.to_wire() {
-        return Ok(Verified::Fault(Fault::Gap {
-            owed,
-            found: header.base_offset,
-        }));
-    }
-    let position = walk.position();
-    let Some((chunk, at)) = walk.take(&header).await? else {
-        let cause = io::ErrorKind::UnexpectedEof.into();
-        return Err(segment.disk_error("read", Some(position), cause));
-    };
-    let mut bytes = chunk.slice(at..at + header.size());
-    Ok(match PlacedBatch::split_from(&mut bytes) {
-        Ok(batch) => match generation {
-            Some(owed) if owed != batch.generation() => Verified::Fault(Fault::Generation {
-                owed,
-                found: batch.generation(),
-            }),
-            Some(_) | None => Verified::Batch(batch),
-        },
-        Err(fault) => Verified::Fault(Fault::Batch(fault)),
-    })
-}
-
-/// Bytes from `position` up to the last that is not zero.
-async fn occupied(segment: &Segment, position: u64) -> Result<u64, LogError> {
-    let mut at = position;
-    let mut end = position;
-    loop {
-        let read = segment.log().read(at, CHUNK_BYTES, Patience::Wait).await;
-        let chunk = read.map_err(|cause| segment.disk_error("read", Some(at), cause))?;
-        if chunk.is_empty() {
-            return Ok(end - position);
-        }
-        if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
-            end = at + last as u64 + 1;
-        }
-        at += chunk.len() as u64;
     }
 }

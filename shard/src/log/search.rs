@@ -2,9 +2,11 @@
 
 use super::error::{Fault, LogError};
 use super::segment::Segment;
-use super::walk::Walk;
+use super::walk::{Owed, Start, Walk};
 use crate::disk::{Patience, breathe};
+use bytes::Bytes;
 use felix_core::batch::Header;
+use felix_core::limits::{BATCH_BYTES_ON_CORE_MAX, BATCH_DECOMPRESSED_BYTES_MAX};
 use felix_core::{BatchError, Generation, Offset, PlacedBatch, Timestamp};
 use std::rc::Rc;
 
@@ -24,24 +26,98 @@ pub enum Wanted {
 /// A search by timestamp to be done without holding the log. Control batches are never found.
 #[derive(Clone, Debug)]
 pub struct Search {
-    pub(super) segments: Rc<Vec<Rc<Segment>>>,
-    pub(super) wanted: Wanted,
-    pub(super) below: Offset,
+    segments: Rc<Vec<Rc<Segment>>>,
+    wanted: Wanted,
+    below: Offset,
+    /// Up to here all has been looked into.
+    from: Offset,
+    /// How it ended.
+    ended: Option<Option<Found>>,
 }
 
 /// A record's offset and timestamp, and the generation of its batch.
-type Found = (Offset, Timestamp, Generation);
+pub type Found = (Offset, Timestamp, Generation);
+
+/// How far a core came with a search by itself.
+#[derive(Debug)]
+pub enum Searched {
+    /// To the end; `None`: there is no such record.
+    Done(Option<Found>),
+    /// To a batch that is too much work for a core. [`Search::looked`] is to be told what is in it.
+    Heavy(Candidate),
+}
+
+/// A batch that may have the record, by its header.
+#[derive(Debug)]
+pub struct Candidate {
+    segment: Rc<Segment>,
+    position: u64,
+    last: Offset,
+    wanted: Wanted,
+}
+
+/// The bytes of a batch, and what to look for in them: on whatever thread.
+#[derive(Debug)]
+pub struct Look {
+    bytes: Bytes,
+    wanted: Wanted,
+}
 
 impl Search {
-    /// The record's offset, timestamp and the generation of its batch; `None`: there is none.
+    pub(super) fn new(segments: Rc<Vec<Rc<Segment>>>, wanted: Wanted, below: Offset) -> Self {
+        Self {
+            segments,
+            wanted,
+            below,
+            from: Offset::ZERO,
+            ended: None,
+        }
+    }
+
+    /// The record's offset, timestamp and the generation of its batch; `None`: there is none. Looks
+    /// into every batch itself, which is not for a core: see [`Search::step`].
     ///
     /// # Errors
     /// The disk's own fault, or damage.
-    pub async fn run(self) -> Result<Option<Found>, LogError> {
-        match self.wanted {
-            Wanted::AtOrAfter(timestamp) => self.at_or_after(timestamp).await,
-            Wanted::Greatest => self.greatest().await,
+    pub async fn run(mut self) -> Result<Option<Found>, LogError> {
+        loop {
+            match self.step().await? {
+                Searched::Done(found) => return Ok(found),
+                Searched::Heavy(batch) => {
+                    let found = batch.read().await?.run();
+                    self.looked(&batch, found)?;
+                }
+            }
         }
+    }
+
+    /// Searches on, for a core that has other things to do.
+    ///
+    /// # Errors
+    /// The disk's own fault, or damage.
+    pub async fn step(&self) -> Result<Searched, LogError> {
+        match (self.ended, self.wanted) {
+            (Some(found), _) => Ok(Searched::Done(found)),
+            (None, Wanted::AtOrAfter(timestamp)) => self.at_or_after(timestamp).await,
+            (None, Wanted::Greatest) => self.greatest().await,
+        }
+    }
+
+    /// Takes note of what is in a batch, and says how the search has ended, if it has.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn looked(
+        &mut self,
+        batch: &Candidate,
+        found: Result<Option<Found>, BatchError>,
+    ) -> Result<Option<Option<Found>>, LogError> {
+        let found = found.map_err(|fault| damaged(&batch.segment, batch.position, fault))?;
+        self.from = batch.last.after(1);
+        if found.is_some() || self.wanted == Wanted::Greatest {
+            self.ended = Some(found);
+        }
+        Ok(self.ended)
     }
 
     fn visible(&self) -> impl Iterator<Item = &Rc<Segment>> {
@@ -50,43 +126,51 @@ impl Search {
             .take_while(|segment| segment.base() < self.below)
     }
 
-    async fn at_or_after(&self, wanted: Timestamp) -> Result<Option<Found>, LogError> {
+    async fn at_or_after(&self, wanted: Timestamp) -> Result<Searched, LogError> {
         for segment in self.visible() {
             let greatest = segment
                 .greatest()
                 .map_or(Timestamp(-1), |(timestamp, _)| timestamp);
-            if greatest < wanted {
+            if greatest < wanted || segment.end() <= self.from {
                 continue;
             }
-            // Up to such an entry every timestamp is less than the one wanted.
-            let (mut walk, _) = segment
-                .walk_after_time(
-                    |timestamp, _| timestamp < wanted,
-                    CHUNK_BYTES,
-                    Patience::Wait,
-                )
-                .await?;
+            let mut walk = self.walk(segment, wanted).await?;
             while let Some((header, last)) = walk.next().await? {
                 if last >= self.below {
-                    return Ok(None);
+                    return Ok(Searched::Done(None));
                 }
-                if header.is_control() || header.max_timestamp < wanted.0 {
+                if header.is_control() || header.max_timestamp < wanted.0 || last < self.from {
                     walk.skip(&header);
                     continue;
                 }
-                let (position, batch) = take(segment, &mut walk, &header).await?;
-                let found = batch.first_at_or_after(wanted);
-                if let Some((offset, timestamp)) =
-                    found.map_err(|e| damaged(segment, position, e))?
-                {
-                    return Ok(Some((offset, timestamp, batch.generation())));
+                match self.look(segment, &mut walk, &header, last).await? {
+                    Searched::Done(None) => {}
+                    searched => return Ok(searched),
                 }
             }
         }
-        Ok(None)
+        Ok(Searched::Done(None))
     }
 
-    async fn greatest(&self) -> Result<Option<Found>, LogError> {
+    /// A walk over what may have a record at this timestamp or later.
+    async fn walk<'a>(
+        &self,
+        segment: &'a Segment,
+        wanted: Timestamp,
+    ) -> Result<Walk<'a>, LogError> {
+        if self.from > segment.base() {
+            let start = segment.start_before(self.from, Patience::Wait).await?;
+            return Ok(Walk::new(segment, start, CHUNK_BYTES, Patience::Wait));
+        }
+        // Up to such an entry every timestamp is less than the one wanted.
+        let before = |timestamp, _| timestamp < wanted;
+        let (walk, _) = segment
+            .walk_after_time(before, CHUNK_BYTES, Patience::Wait)
+            .await?;
+        Ok(walk)
+    }
+
+    async fn greatest(&self) -> Result<Searched, LogError> {
         let mut best: Option<(Timestamp, Offset, &Rc<Segment>)> = None;
         for segment in self.visible() {
             let candidate = match segment.greatest() {
@@ -101,7 +185,7 @@ impl Search {
             }
         }
         let Some((_, last, segment)) = best else {
-            return Ok(None);
+            return Ok(Searched::Done(None));
         };
         let start = segment.start_before(last, Patience::Wait).await?;
         let mut walk = Walk::new(segment, start, CHUNK_BYTES, Patience::Wait);
@@ -110,12 +194,42 @@ impl Search {
                 walk.skip(&header);
                 continue;
             }
-            let (position, batch) = take(segment, &mut walk, &header).await?;
-            let found = batch.first_of_greatest();
-            let found = found.map_err(|e| damaged(segment, position, e))?;
-            return Ok(found.map(|(offset, timestamp)| (offset, timestamp, batch.generation())));
+            return self.look(segment, &mut walk, &header, found).await;
         }
-        Ok(None)
+        Ok(Searched::Done(None))
+    }
+
+    /// Looks into the batch at which the walk stands and steps over it, if a core may.
+    async fn look(
+        &self,
+        segment: &Rc<Segment>,
+        walk: &mut Walk<'_>,
+        header: &Header,
+        last: Offset,
+    ) -> Result<Searched, LogError> {
+        let position = walk.position();
+        let wanted = self.wanted;
+        let heavy = || {
+            Searched::Heavy(Candidate {
+                segment: Rc::clone(segment),
+                position,
+                last,
+                wanted,
+            })
+        };
+        if header.size() > header.bytes_on_core_max() {
+            // What the header tells is not worth a pass over as many bytes.
+            let found = of_append_time(header);
+            return Ok(found.map_or_else(heavy, |found| Searched::Done(Some(found))));
+        }
+        // Looking into it may be much work, so other tasks have their turn before.
+        breathe().await;
+        let bytes = take(segment, walk, header).await?;
+        match (Look { bytes, wanted }).within(BATCH_BYTES_ON_CORE_MAX) {
+            Ok(found) => Ok(Searched::Done(found)),
+            Err(BatchError::DecompressedTooLarge { .. }) => Ok(heavy()),
+            Err(fault) => Err(damaged(segment, position, fault)),
+        }
     }
 
     /// The greatest timestamp of the part of a segment that lies below the bound, and the last
@@ -143,14 +257,61 @@ impl Search {
     }
 }
 
-/// The batch at which the walk stands, and its position; steps over it. Looking into it may be much
-/// work, so other tasks have their turn before.
-async fn take(
-    segment: &Segment,
-    walk: &mut Walk<'_>,
-    header: &Header,
-) -> Result<(u64, PlacedBatch), LogError> {
-    breathe().await;
+impl Candidate {
+    /// Its bytes, to be looked into on another thread.
+    ///
+    /// # Errors
+    /// The disk's own fault, or damage.
+    pub async fn read(&self) -> Result<Look, LogError> {
+        let start = Start {
+            position: self.position,
+            owed: Owed::Last(self.last),
+        };
+        let mut walk = Walk::new(&self.segment, start, CHUNK_BYTES, Patience::Wait);
+        let Some((header, _)) = walk.next().await? else {
+            return Err(damaged(&self.segment, self.position, BatchError::Empty));
+        };
+        Ok(Look {
+            bytes: take(&self.segment, &mut walk, &header).await?,
+            wanted: self.wanted,
+        })
+    }
+}
+
+impl Look {
+    /// Looks, however long it takes.
+    ///
+    /// # Errors
+    /// The batch is damaged.
+    pub fn run(self) -> Result<Option<Found>, BatchError> {
+        self.within(BATCH_DECOMPRESSED_BYTES_MAX)
+    }
+
+    fn within(mut self, work_bytes_max: usize) -> Result<Option<Found>, BatchError> {
+        let batch = PlacedBatch::split_from(&mut self.bytes)?;
+        if let Some(found) = of_append_time(batch.header()) {
+            return Ok(Some(found));
+        }
+        let found = match self.wanted {
+            Wanted::AtOrAfter(wanted) => batch.first_at_or_after(wanted, work_bytes_max)?,
+            Wanted::Greatest => batch.first_of_greatest(work_bytes_max)?,
+        };
+        Ok(found.map(|(offset, timestamp)| (offset, timestamp, batch.generation())))
+    }
+}
+
+/// The first record of a batch whose records all have one timestamp, that of their append.
+fn of_append_time(header: &Header) -> Option<Found> {
+    if !header.is_append_time() || header.count < 1 {
+        return None;
+    }
+    let (first, _) = header.offset_range()?;
+    let generation = Generation::from_wire(header.leader_epoch)?;
+    Some((first, Timestamp(header.max_timestamp), generation))
+}
+
+/// The batch at which the walk stands; steps over it.
+async fn take(segment: &Segment, walk: &mut Walk<'_>, header: &Header) -> Result<Bytes, LogError> {
     let position = walk.position();
     let Some((chunk, at)) = walk.take(header).await? else {
         let fault = BatchError::Truncated {
@@ -159,12 +320,7 @@ async fn take(
         };
         return Err(damaged(segment, position, fault));
     };
-    let mut bytes = chunk.slice(at..at + header.size());
-    let batch = PlacedBatch::split_from(&mut bytes);
-    Ok((
-        position,
-        batch.map_err(|fault| damaged(segment, position, fault))?,
-    ))
+    Ok(chunk.slice(at..at + header.size()))
 }
 
 fn damaged(segment: &Segment, position: u64, fault: BatchError) -> LogError {

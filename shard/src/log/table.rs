@@ -8,6 +8,8 @@ use bytes::{Buf, BufMut};
 const VERSION: u32 = 1;
 /// Magic, version and checksum.
 const FRAME_BYTES: usize = 12;
+/// More than a table ever has, and not too much to read: a million openings take 12 MB.
+const BYTES_MAX: u64 = 64 << 20;
 
 /// Reads one of the small files; `None` where there is none.
 pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u8>>, LogError> {
@@ -24,6 +26,9 @@ pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u
         doing: "read",
         cause,
     };
+    if dir.size_of(name).map_err(disk)? > Some(BYTES_MAX) {
+        return Err(damaged(0, Fault::Layout));
+    }
     let Some(mut bytes) = dir.load(name).map_err(disk)? else {
         return Ok(None);
     };
@@ -50,13 +55,7 @@ pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u
 pub(super) async fn replace(dir: &Dir, name: &str, bytes: Vec<u8>) -> Result<(), LogError> {
     dir.replace(name, bytes)
         .await
-        .map_err(|cause| LogError::Disk {
-            dir: dir.path().to_owned(),
-            file: name.to_owned(),
-            position: None,
-            doing: "replace",
-            cause,
-        })
+        .map_err(|error| LogError::replacing(dir, name, error))
 }
 
 /// A small file's bytes around its payload.

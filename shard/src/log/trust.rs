@@ -2,10 +2,12 @@
 
 use super::error::LogError;
 use super::index::{self, Indexes, OffsetEntry, TimeEntry};
-use super::recovery::{Recoverer, Seen, Verified, verified};
+use super::recovery::{Recoverer, Seen};
 use super::segment::{Segment, index_name, time_index_name};
+use super::verify::{Verified, verified};
 use super::walk::{Step, Walk};
 use crate::disk::{File, Patience};
+use felix_core::batch::HEADER_BYTES;
 use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::{Offset, Timestamp};
 use std::io;
@@ -59,7 +61,7 @@ impl<'a> Trust<'a> {
             return Ok(None);
         };
         let indexes = if last {
-            let indexes = load(&offsets, &times, bytes_since_entry).await;
+            let indexes = load(&offsets, &times, size, bytes_since_entry).await;
             let Some(indexes) = indexes.map_err(|e| self.index_error(e))? else {
                 return Ok(None);
             };
@@ -100,7 +102,9 @@ impl<'a> Trust<'a> {
         let mut seen = Seen::default();
         let mut since_entry = entry_at.is_none().then_some(0);
         let mut met_time = tail.time.is_none();
-        if size > SEGMENT_SPAN_MAX || from > size {
+        let span = self.expected_end.get().checked_sub(base.get());
+        let is_too_long = span.is_none_or(|span| span > SEGMENT_SPAN_MAX + 1);
+        if is_too_long || size > SEGMENT_SPAN_MAX || from > size {
             return Ok(None);
         }
         let mut walk = Walk::over(self.segment, from, size, CHUNK_BYTES, Patience::Wait);
@@ -143,10 +147,14 @@ impl<'a> Trust<'a> {
             if !batch.is_control() && batch.max_timestamp() > greatest {
                 return Ok(None);
             }
-            met_time |= batch.max_timestamp() == greatest
-                && tail
-                    .time
-                    .is_some_and(|entry| Some(u64::from(entry.last)) == relative);
+            if !batch.is_control() && batch.max_timestamp() == greatest && !met_time {
+                // The entry names the first batch that has it.
+                let named = tail.time.map(|entry| u64::from(entry.last));
+                if named != relative {
+                    return Ok(None);
+                }
+                met_time = true;
+            }
             seen.note(&batch);
         }
         let agrees = owed == self.expected_end && met_time;
@@ -180,10 +188,17 @@ async fn tail(offsets: &File, times: &File) -> io::Result<Option<Tail>> {
     Ok(in_order.then_some(Tail { offset, time, from }))
 }
 
-/// All entries, for a segment that goes on growing; `None` where they are not in order.
-async fn load(offsets: &File, times: &File, bytes_since_entry: u64) -> io::Result<Option<Indexes>> {
-    let offsets: Option<Vec<OffsetEntry>> = index::entries(offsets).await?;
-    let times: Option<Vec<TimeEntry>> = index::entries(times).await?;
+/// All entries, for a segment of `size` bytes that goes on growing; `None` where they are not in
+/// order. What they say is held against the batches where it is used.
+async fn load(
+    offsets: &File,
+    times: &File,
+    size: u64,
+    bytes_since_entry: u64,
+) -> io::Result<Option<Indexes>> {
+    let batches_max = size / HEADER_BYTES as u64;
+    let offsets: Option<Vec<OffsetEntry>> = index::entries(offsets, batches_max).await?;
+    let times: Option<Vec<TimeEntry>> = index::entries(times, batches_max).await?;
     let (Some(offsets), Some(times)) = (offsets, times) else {
         return Ok(None);
     };

@@ -5,7 +5,9 @@ use super::segment::Segment;
 use crate::disk::Patience;
 use bytes::Bytes;
 use felix_core::batch::{HEADER_BYTES, Header};
-use felix_core::{BatchError, Offset};
+use felix_core::limits::BATCH_BYTES_MAX;
+use felix_core::{BatchError, Offset, PlacedBatch};
+use std::io;
 
 /// Steps from batch to batch by their headers, reading the file in chunks.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(super) struct Walk<'a> {
     chunk_start: u64,
     chunk_bytes: usize,
     patience: Patience,
+    /// A header that was read because the batch before it has to end there, and its position.
+    ahead: Option<(u64, Header)>,
     /// What the next batch has to agree with, and where the segment's offsets end; `None` where
     /// nobody has judged them yet.
     owed: Option<(Owed, Offset)>,
@@ -87,6 +91,7 @@ impl<'a> Walk<'a> {
             chunk_start: position,
             chunk_bytes,
             patience,
+            ahead: None,
             owed: None,
         }
     }
@@ -101,13 +106,23 @@ impl<'a> Walk<'a> {
         if self.position >= self.end {
             return Ok(Step::End);
         }
-        self.hold(HEADER_BYTES).await?;
-        let (at, _) = self.held(0);
-        let rest = self.chunk.get(at..).unwrap_or_default();
-        let header = match Header::read(rest) {
-            Ok(header) => header,
-            Err(fault) => return Ok(Step::Fault(fault)),
+        let header = match self.ahead {
+            Some((position, header)) if position == self.position => header,
+            Some(_) | None => {
+                self.hold(HEADER_BYTES).await?;
+                let (at, _) = self.held(0);
+                match Header::read(self.chunk.get(at..).unwrap_or_default()) {
+                    Ok(header) => header,
+                    Err(fault) => return Ok(Step::Fault(fault)),
+                }
+            }
         };
+        // Before anything that size is read: no checksum covers the length.
+        if header.size() > BATCH_BYTES_MAX {
+            return Ok(Step::Fault(BatchError::BadLength {
+                length: header.length.cast_signed(),
+            }));
+        }
         let present = self.end - self.position;
         if header.size() as u64 > present {
             let present = usize::try_from(present).unwrap_or(usize::MAX);
@@ -124,7 +139,10 @@ impl<'a> Walk<'a> {
     pub(super) async fn next(&mut self) -> Result<Option<(Header, Offset)>, LogError> {
         let fault = match self.step().await? {
             Step::Batch(header) => match self.last_offset(&header) {
-                Ok(last) => return Ok(Some((header, last))),
+                Ok(last) => match self.wrong_length(&header, last).await? {
+                    None => return Ok(Some((header, last))),
+                    Some(fault) => Fault::Batch(fault),
+                },
                 Err(fault) => fault,
             },
             Step::End => match self.owed {
@@ -167,6 +185,64 @@ impl<'a> Walk<'a> {
             }
             Owed::First(_) | Owed::Last(_) => Ok(last),
         }
+    }
+
+    /// What is wrong with the batch that stands here, if it does not end where its length says: no
+    /// checksum covers the length, so the batch owed next has to begin there, or the segment end.
+    async fn wrong_length(
+        &mut self,
+        header: &Header,
+        last: Offset,
+    ) -> Result<Option<BatchError>, LogError> {
+        let Some((_, end)) = self.owed else {
+            return Ok(None);
+        };
+        let (size, owed) = (header.size(), last.after(1));
+        let behind = self.position + size as u64;
+        let is_borne_out = if behind == self.end {
+            owed == end
+        } else {
+            let next = self.look_ahead(size, behind).await?;
+            next.is_some_and(|next| next.base_offset == owed.to_wire())
+        };
+        if is_borne_out {
+            return Ok(None);
+        }
+        // One of the two is damaged. If it is the one behind, this one's checksum is right, which
+        // takes the right length.
+        if self.patience == Patience::Now {
+            let cause = io::ErrorKind::WouldBlock.into();
+            return Err(self.segment.disk_error("read", Some(self.position), cause));
+        }
+        self.hold(size).await?;
+        let (at, _) = self.held(size);
+        let mut bytes = self.chunk.slice(at.min(self.chunk.len())..);
+        Ok(PlacedBatch::split_from(&mut bytes).err())
+    }
+
+    /// The header at `behind`, `size` bytes from here, if one can be read there.
+    async fn look_ahead(&mut self, size: usize, behind: u64) -> Result<Option<Header>, LogError> {
+        let rest = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
+        let wanted = (size + HEADER_BYTES).min(rest);
+        // A batch that fits is read together with the header behind it. Of a larger one nothing is
+        // read before its length is borne out.
+        let found = if wanted <= self.chunk_bytes || self.held(wanted).1 {
+            self.hold(wanted).await?;
+            let (at, _) = self.held(0);
+            Header::read(self.chunk.get(at + size..).unwrap_or_default())
+        } else {
+            let read = self
+                .segment
+                .log()
+                .read(behind, HEADER_BYTES, self.patience)
+                .await;
+            let bytes =
+                read.map_err(|cause| self.segment.disk_error("read", Some(behind), cause))?;
+            Header::read(&bytes)
+        };
+        let found = found.ok();
+        self.ahead = found.map(|header| (behind, header));
+        Ok(found)
     }
 
     /// Steps over the batch that stands here.

@@ -1,6 +1,7 @@
 //! What tasks of the core are at with a shard. Kept in the shard, so that being at it twice is
 //! impossible.
 
+use felix_core::Monotonic;
 use std::cell::Cell;
 
 /// See the module.
@@ -12,6 +13,8 @@ pub(crate) struct Duties {
     pub(crate) flushing: Cell<Flushing>,
     /// Its index files are being written.
     pub(crate) indexing: Cell<bool>,
+    /// When its index files could not be written, if that is so.
+    pub(crate) indexing_failed: Cell<Option<Monotonic>>,
     /// Its parked appends are being placed.
     pub(crate) unparking: Cell<bool>,
     /// Those whose appends are settled are being told.

@@ -19,14 +19,23 @@ impl Shard {
     }
 
     /// Takes a finished indexing back.
-    pub(crate) fn indexed(&self, result: Result<Indexed, LogError>) -> Effects {
+    ///
+    /// # Errors
+    /// Why the files could not be written: the shard goes on without them.
+    pub(crate) fn indexed(&self, result: Result<Indexed, LogError>) -> Result<Effects, LogError> {
         let taken = match &mut *self.phase.borrow_mut() {
             Phase::Open(open) => open.log.indexed(result),
-            Phase::Opening | Phase::Failed(_) | Phase::Closed => Ok(()),
+            Phase::Failed(failed) => {
+                let taken = failed.log.as_mut().map(|log| log.indexed(result));
+                failed.settle();
+                taken.unwrap_or(Ok(()))
+            }
+            Phase::Opening | Phase::Closed => Ok(()),
         };
         match taken {
-            Ok(()) => Effects::default(),
-            Err(error) => self.fail(error.to_string()),
+            Ok(()) => Ok(Effects::default()),
+            Err(error) if error.is_failed_sync() => Ok(self.fail(error.to_string())),
+            Err(error) => Err(error),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a shard parts with: appends that are settled, and all of them where it fails or closes.
 
-use super::{Effects, Phase, Shard};
+use super::{Effects, Failed, Phase, Shard};
 use crate::settling::{Owed, Settled};
 use felix_core::ShardError;
 use std::collections::VecDeque;
@@ -25,27 +25,33 @@ impl Shard {
         }
     }
 
-    /// The log cannot be trusted any more: nobody gets anything from it but the reason.
+    /// The log cannot be trusted any more: nobody gets anything from it but the reason. What it holds
+    /// is still flushed, if only a write has failed.
     pub(crate) fn fail(&self, reason: String) -> Effects {
-        let phase = self.phase.replace(Phase::Failed(reason.clone()));
-        match phase {
-            Phase::Opening => {}
+        let mut phase = self.phase.borrow_mut();
+        let log = match std::mem::replace(&mut *phase, Phase::Opening) {
+            Phase::Opening => None,
             Phase::Open(open) => {
                 let open = *open;
                 self.owed.borrow_mut().push_back(Owed {
                     waiting: open.waiting,
                     mark: open.mark,
                     parked: open.parked,
-                    error: ShardError::Storage(reason),
+                    error: ShardError::Storage(reason.clone()),
                 });
+                Some(open.log)
             }
             // The first reason is the one that explains.
             earlier @ (Phase::Failed(_) | Phase::Closed) => {
-                self.phase.replace(earlier);
+                *phase = earlier;
                 return Effects::default();
             }
-        }
+        };
+        let failed = Failed::new(reason, log);
+        let dirty = failed.is_dirty();
+        *phase = Phase::Failed(Box::new(failed));
         Effects {
+            dirty,
             failed: true,
             moved: true,
             settled: true,

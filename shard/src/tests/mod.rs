@@ -4,6 +4,7 @@ mod abandoned;
 mod appends;
 mod fetches;
 mod generations;
+mod heavy;
 mod lanes;
 mod polls;
 mod rolls;
@@ -17,6 +18,8 @@ use crate::log::LogConfig;
 use crate::{Core, CoreConfig, Router, ShardSpec, mesh};
 use bytes::Bytes;
 use felix_core::batch::BatchBuilder;
+use felix_core::blocking::{Blocking, Job, JobDone};
+use felix_core::limits::FETCH_BYTES_MAX;
 use felix_core::shards::{Acks, Append, Appended, Fetch, FetchPart, Fetched, PollEnd};
 use felix_core::stalls::StallBounds;
 use felix_core::{
@@ -150,7 +153,13 @@ where
             .preempt_timer(Duration::from_micros(200))
             .spawn(move || async move {
                 let stalls = Stalls::new(Rc::new(SystemClock), STALL_BOUNDS, |_| {});
-                let core = seed.start(rig.config(), Rc::new(SystemClock), Rc::new(stalls));
+                let heavy = HeavyThreads::default();
+                let core = seed.start(
+                    rig.config(),
+                    Rc::new(SystemClock),
+                    Rc::new(stalls),
+                    Rc::new(heavy.clone()),
+                );
                 core.open(specs);
                 core.opened().await;
                 core.settled().await;
@@ -158,6 +167,7 @@ where
                     router: core.router(),
                     core,
                     rig,
+                    heavy,
                 });
                 // A core that panicked has to close, too, or the others wait for it for ever.
                 let outcome = AssertUnwindSafe(scenario(Rc::clone(&bench)))
@@ -221,6 +231,37 @@ struct Bench {
     core: Core,
     router: Router,
     rig: Rig,
+    heavy: HeavyThreads,
+}
+
+/// Stands for the threads beside a core: they take jobs unless they are held.
+#[derive(Clone, Default)]
+struct HeavyThreads {
+    held: Rc<Cell<bool>>,
+    released: Rc<Event>,
+    given: Rc<Cell<u64>>,
+}
+
+impl HeavyThreads {
+    fn hold(&self) {
+        self.held.set(true);
+    }
+
+    fn release(&self) {
+        self.held.set(false);
+        self.released.notify();
+    }
+}
+
+impl Blocking for HeavyThreads {
+    fn run(&self, job: Job) -> JobDone {
+        let threads = self.clone();
+        Box::pin(async move {
+            threads.given.set(threads.given.get() + 1);
+            threads.released.until(|| !threads.held.get()).await;
+            job();
+        })
+    }
 }
 
 impl Bench {
@@ -260,6 +301,7 @@ impl Bench {
 
     fn fetch(&self, parts: Vec<FetchPart>, bytes_min: usize, wait: Duration) -> Fetch {
         Fetch {
+            first_bytes_max: FETCH_BYTES_MAX,
             parts,
             bytes_min,
             bytes_max: 16 << 20,

@@ -77,7 +77,7 @@ pub const GLOMMIO: &[Allowed] = &[
         "the interval of periodic flushes",
     ),
     Allowed::new(
-        "shard/src/router.rs",
+        "shard/src/polling.rs",
         &["glommio"],
         "the deadline of a waiting fetch",
     ),

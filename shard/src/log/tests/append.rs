@@ -134,65 +134,6 @@ fn a_second_flush_is_not_begun_while_the_first_has_not_returned() {
 }
 
 #[test]
-fn a_failed_write_poisons_the_log_until_it_is_opened_again() {
-    run(async {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut log, _) = open(&dir, SMALL).await;
-        let kept = append(&mut log, 1, 700);
-        flush(&mut log).await;
-        // The next batch needs a new segment, whose place is taken.
-        let taken = dir.path().join("00000000000000000001.log");
-        std::fs::create_dir(&taken).unwrap();
-        let failed = log.append(batch(&[5], 700), Timestamps::Append, NOW);
-        let error = failed.unwrap_err();
-        assert!(matches!(error, LogError::Disk { .. }), "{error}");
-        assert!(
-            error.to_string().contains("00000000000000000001.log"),
-            "{error}"
-        );
-        std::fs::remove_dir(&taken).unwrap();
-        let refused = log
-            .append(batch(&[5], 10), Timestamps::Append, NOW)
-            .unwrap_err();
-        assert!(matches!(refused, LogError::Poisoned { .. }), "{refused}");
-        assert_eq!(log.end(), Offset::new(1));
-        assert!(log.flush().is_none());
-        assert!(matches!(log.close().await, Err(LogError::Poisoned { .. })));
-        assert!(dir.path().join("failed").exists());
-        let (log, _) = open(&dir, SMALL).await;
-        assert_holds(&log, &[kept]).await;
-        assert!(!dir.path().join("failed").exists());
-    });
-}
-
-#[test]
-fn a_failed_flush_poisons_the_log_and_makes_nothing_durable() {
-    run(async {
-        let root = tempfile::tempdir().unwrap();
-        let (here, away) = (root.path().join("here"), root.path().join("away"));
-        let (mut log, _) = Log::open(&here, SMALL, restart()).await.unwrap();
-        let batches = [append(&mut log, 1, 700), append(&mut log, 1, 700)];
-        // The flush of a roll syncs the directory, which it does not find.
-        std::fs::rename(&here, &away).unwrap();
-        let result = log.flush().unwrap().run().await;
-        assert!(result.is_err());
-        assert!(matches!(log.flushed(result), Err(LogError::Disk { .. })));
-        assert_eq!(log.durable_end(), Offset::ZERO);
-        assert!(!log.is_unindexed());
-        let refused = log
-            .append(batch(&[5], 1), Timestamps::Append, NOW)
-            .unwrap_err();
-        assert!(
-            refused.to_string().contains("takes nothing more"),
-            "{refused}"
-        );
-        kill(log);
-        let (log, _) = Log::open(&away, SMALL, restart()).await.unwrap();
-        assert_holds(&log, &batches).await;
-    });
-}
-
-#[test]
 fn records_are_durable_before_the_index_files_of_their_segment_are_written() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
@@ -223,32 +164,6 @@ fn records_are_durable_before_the_index_files_of_their_segment_are_written() {
         assert_eq!(files(&dir, "index").len(), 3);
         let (log, recovery) = open(&dir, SMALL).await;
         assert_eq!((recovery.rebuilt_indexes, recovery.cut_bytes), (0, 0));
-        assert_holds(&log, &batches).await;
-    });
-}
-
-#[test]
-fn an_index_file_that_cannot_be_written_poisons_the_log_and_takes_nothing_back() {
-    run(async {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut log, _) = open(&dir, SMALL).await;
-        let batches = [append(&mut log, 1, 700), append(&mut log, 1, 700)];
-        let flushed = log.flush().unwrap().run().await;
-        log.flushed(flushed).unwrap();
-        // Index files are replaced: a directory in their place cannot be.
-        let taken = dir.path().join("00000000000000000000.index");
-        std::fs::create_dir(&taken).unwrap();
-        let result = log.indexing().unwrap().run().await;
-        assert!(matches!(log.indexed(result), Err(LogError::Disk { .. })));
-        assert_eq!(log.durable_end(), Offset::new(2));
-        assert_eq!(log.recovery_point(), Offset::ZERO);
-        let refused = log.append(batch(&[5], 1), Timestamps::Append, NOW);
-        assert!(matches!(refused, Err(LogError::Poisoned { .. })));
-        assert!(log.indexing().is_none());
-        kill(log);
-        assert!(dir.path().join("failed").exists());
-        std::fs::remove_dir(&taken).unwrap();
-        let (log, _) = open(&dir, SMALL).await;
         assert_holds(&log, &batches).await;
     });
 }

@@ -1,6 +1,10 @@
 //! Index files: their bytes, and that a wrong one changes nothing that is read.
 
 use super::*;
+use crate::event::step_aside;
+use crate::log::index::{Indexes, OffsetEntry};
+use std::cell::Cell;
+use std::time::Duration;
 
 /// Several full segments with several entries each, closed cleanly.
 async fn closed() -> (TempDir, Vec<PlacedBatch>) {
@@ -180,5 +184,36 @@ fn index_files_that_vanish_while_the_log_is_open_are_missed_by_no_read() {
             std::fs::remove_file(path).unwrap();
         }
         assert_serves(&log, &batches).await;
+    });
+}
+
+#[test]
+fn the_index_files_of_a_large_segment_are_made_in_turns_with_other_tasks() {
+    let executor = LocalExecutorBuilder::new(Placement::Unbound)
+        .io_memory(64 << 10)
+        .preempt_timer(Duration::from_micros(200));
+    executor.make().unwrap().run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = Rc::new(Dir::open(dir.path()).await.unwrap());
+        let segment = Segment::create(&dir, Offset::ZERO, 4096).unwrap();
+        let entry = OffsetEntry {
+            last: 1,
+            position: 1,
+        };
+        let all = 4 << 20;
+        let indexes = Indexes::from_entries(vec![entry; all], Vec::new(), 0);
+        segment.trust(1, Offset::new(1), None, Some(indexes));
+        let turns = Rc::new(Cell::new(0));
+        let turn = Rc::clone(&turns);
+        let others = glommio::spawn_local(async move {
+            loop {
+                turn.set(turn.get() + 1);
+                step_aside().await;
+            }
+        });
+        let (offsets, _) = segment.index_bytes().await.unwrap();
+        assert_eq!(offsets.len(), all * 8);
+        assert!(turns.get() > 1, "{}", turns.get());
+        others.cancel().await;
     });
 }

@@ -1,6 +1,8 @@
 //! The log on real files. Each test runs on an executor of its own, in a directory of its own.
 
 mod append;
+mod damaged;
+mod failing;
 mod indexes;
 mod model;
 mod openings;

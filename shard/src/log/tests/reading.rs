@@ -50,13 +50,13 @@ fn an_index_that_is_wrong_is_taken_from_the_batches_once() {
                 std::fs::write(path, bytes).unwrap();
             }
             let full = &log.segments[0];
-            assert!(full.index_bytes().is_none(), "the file serves");
+            assert!(full.index_bytes().await.is_none(), "the file serves");
             let read = log.read(Offset::new(450), log.end(), 1);
             assert!(read.try_now().is_none());
-            assert!(full.index_bytes().is_none());
+            assert!(full.index_bytes().await.is_none());
             let found = batches(read.clone().run().await.unwrap());
             assert_eq!(found[0].base_offset(), Offset::new(450));
-            assert!(full.index_bytes().is_some());
+            assert!(full.index_bytes().await.is_some());
             for offset in [1, 100, 450, 490] {
                 let offset = Offset::new(offset);
                 let now = log.read(offset, log.end(), 1).try_now();

@@ -48,8 +48,8 @@ fn check(found: &PlacedBatch) -> bool {
     let bytes_max = batch::parse_bytes_max(found.bytes().len());
     let (greatest, first) = bounded(bytes_max, || {
         (
-            found.first_of_greatest(),
-            found.first_at_or_after(Timestamp(0)),
+            found.first_of_greatest(BATCH_DECOMPRESSED_BYTES_MAX),
+            found.first_at_or_after(Timestamp(0), BATCH_DECOMPRESSED_BYTES_MAX),
         )
     });
     let Ok(records) = records else {

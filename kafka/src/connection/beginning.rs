@@ -1,0 +1,142 @@
+//! From a whole frame to a request that is under way.
+
+use super::Connection;
+use crate::answer::Handled;
+use crate::bill::Bill;
+use crate::codec::ApiKey;
+use crate::handler::{self, Scope};
+use crate::in_flight::{FetchEnd, Load};
+use crate::request::{Request, RequestError};
+use crate::room::Room;
+use crate::signal::Signal;
+use crate::turn::BYTES_PER_TURN_MAX;
+use bytes::BytesMut;
+use felix_core::{ByteStream, Shards};
+use futures_util::future::LocalBoxFuture;
+use std::rc::Rc;
+
+/// A request that is to come further before a later one is begun.
+pub(super) struct Underway {
+    pub(super) more: LocalBoxFuture<'static, Handled>,
+    pub(super) begun: Begun,
+}
+
+/// What belongs to a request that has been begun.
+pub(super) struct Begun {
+    load: Load,
+    poll_end: Signal,
+    bill: Rc<Bill>,
+}
+
+impl<S: Shards, B: ByteStream> Connection<S, B> {
+    pub(super) fn begin_requests(&mut self) -> bool {
+        let bytes_max = self.request_bytes_max();
+        let mut bytes = 0;
+        let mut begun = false;
+        while bytes < BYTES_PER_TURN_MAX && self.underway.is_none() {
+            let Some(frame_bytes) = self.inbox.whole_frame(bytes_max) else {
+                break;
+            };
+            if !self.room().has(frame_bytes) {
+                // Whatever waits for room stands behind the polls, so they must not wait for it.
+                self.end_polls();
+                break;
+            }
+            begun = true;
+            match self.inbox.next(bytes_max) {
+                Ok(Some(frame)) => {
+                    bytes += frame.len();
+                    self.begin(frame);
+                }
+                Ok(None) => break,
+                Err(error) => self.refuse_frame(error),
+            }
+        }
+        begun
+    }
+
+    /// What it may begin.
+    fn room(&self) -> Room<'_> {
+        Room {
+            memory: &self.context.memory,
+            load: self.in_flight.load(),
+            outbox_bytes: self.outbox.bytes(),
+            paid: self.reserved_bytes > 0,
+        }
+    }
+
+    fn begin(&mut self, frame: BytesMut) {
+        let bytes = frame.len();
+        // What is there already is counted, whether or not there is room for it.
+        let reserved_bytes = std::mem::take(&mut self.reserved_bytes);
+        self.inbound.overdraw(bytes.saturating_sub(reserved_bytes));
+        self.pulse.request();
+        let request = match Request::parse(frame, &mut self.session) {
+            Ok(request) => request,
+            Err(error) => return self.refuse_request(&error),
+        };
+        let reply = request.reply;
+        self.context.metrics.request(reply.api);
+        self.last = Some(reply.api);
+        let now = || self.context.clock.monotonic();
+        self.produced
+            .push_back((reply.api == ApiKey::Produce).then(now));
+        if reply.api != ApiKey::Fetch {
+            // What stands behind a long poll is answered behind it, so the poll must not wait.
+            self.end_polls();
+        }
+        let poll_end = Signal::default();
+        let bill = Rc::new(Bill::new(&self.context.memory.outbound));
+        let mut load = Load {
+            requests: 1,
+            request_bytes: bytes,
+            ..Load::default()
+        };
+        if reply.api == ApiKey::Produce {
+            load.produce_bytes = bytes;
+        }
+        let scope = Scope {
+            context: &self.context,
+            session: &self.session,
+            reply,
+            fetch_bytes_max: self.room().fetch_bytes_max(),
+            poll_end: &FetchEnd::new(&poll_end, &bill),
+            turn: &self.turn,
+        };
+        match handler::begin(&scope, request) {
+            Ok(handled) => self.go_on(
+                handled,
+                Begun {
+                    load,
+                    poll_end,
+                    bill,
+                },
+            ),
+            Err(error) => self.refuse_request(&RequestError::body(reply, error)),
+        }
+    }
+
+    pub(super) fn go_on(&mut self, handled: Handled, begun: Begun) {
+        match handled {
+            Handled::Done(outcome) => self.in_flight.push_ready(outcome, begun.load),
+            Handled::Waiting(answer) => self.in_flight.push(answer, begun.load),
+            Handled::Polling { answer, bytes_max } => {
+                let load = Load {
+                    fetches: 1,
+                    fetch_bytes: bytes_max,
+                    ..begun.load
+                };
+                self.polls.retain(|poll| !poll.is_alone());
+                self.polls.push(begun.poll_end);
+                self.in_flight.push_fetch(answer, load, begun.bill);
+            }
+            Handled::First(more) => self.underway = Some(Underway { more, begun }),
+        }
+    }
+
+    pub(super) fn end_polls(&mut self) {
+        for poll in self.polls.drain(..) {
+            poll.raise();
+        }
+    }
+}

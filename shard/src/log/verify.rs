@@ -1,0 +1,88 @@
+//! Verifying what stands in a segment's file, batch by batch.
+
+use super::error::{Fault, LogError};
+use super::segment::Segment;
+use super::walk::{Step, Walk};
+use crate::disk::Patience;
+use felix_core::limits::{LOG_ROOM, SEGMENT_SPAN_MAX};
+use felix_core::{Generation, Offset, PlacedBatch};
+use std::io;
+
+/// Bytes read at once from a log that is scanned.
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// What stands at a place of a file after every check.
+pub(super) enum Verified {
+    Batch(PlacedBatch),
+    End,
+    Fault(Fault),
+}
+
+/// Verifies the batch at which the walk stands, and steps over it.
+pub(super) async fn verified(
+    segment: &Segment,
+    walk: &mut Walk<'_>,
+    owed: Offset,
+    generation: Option<Generation>,
+) -> Result<Verified, LogError> {
+    let header = match walk.step().await? {
+        Step::Batch(header) => header,
+        Step::End => return Ok(Verified::End),
+        Step::Fault(fault) => return Ok(Verified::Fault(Fault::Batch(fault))),
+    };
+    // Before its bytes are read: a length out of a damaged header may be anything.
+    if header.base_offset != owed.to_wire() {
+        return Ok(Verified::Fault(Fault::Gap {
+            owed,
+            found: header.base_offset,
+        }));
+    }
+    let position = walk.position();
+    let Some((chunk, at)) = walk.take(&header).await? else {
+        let cause = io::ErrorKind::UnexpectedEof.into();
+        return Err(segment.disk_error("read", Some(position), cause));
+    };
+    let mut bytes = chunk.slice(at..at + header.size());
+    Ok(match PlacedBatch::split_from(&mut bytes) {
+        Ok(batch) => match generation {
+            Some(owed) if owed != batch.generation() => Verified::Fault(Fault::Generation {
+                owed,
+                found: batch.generation(),
+            }),
+            Some(_) | None => Verified::Batch(batch),
+        },
+        Err(fault) => Verified::Fault(Fault::Batch(fault)),
+    })
+}
+
+/// What makes a whole batch one that no broker wrote, though every checksum is right: indexes,
+/// generations or offsets could not go on from there. `end`: the position behind it.
+pub(super) fn beyond_bounds(segment: &Segment, batch: &PlacedBatch, end: u64) -> Option<Fault> {
+    let last = batch.last_offset();
+    if last.since(segment.base()) > SEGMENT_SPAN_MAX || end > SEGMENT_SPAN_MAX {
+        return Some(Fault::Span { last });
+    }
+    (batch.generation() == Generation::MAX).then_some(Fault::LastGeneration)
+}
+
+/// Whether a log that ends there has offsets left.
+pub(super) fn has_room(end: Offset) -> bool {
+    end.get() <= Offset::MAX.get() - LOG_ROOM
+}
+
+/// Bytes from `position` up to the last that is not zero.
+pub(super) async fn occupied(segment: &Segment, position: u64) -> Result<u64, LogError> {
+    let mut at = position;
+    let mut end = position;
+    loop {
+        let read = segment.log().read(at, CHUNK_BYTES, Patience::Wait).await;
+        let chunk = read.map_err(|cause| segment.disk_error("read", Some(at), cause))?;
+        if chunk.is_empty() {
+            return Ok(end - position);
+        }
+        if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
+            end = at + last as u64 + 1;
+        }
+        at += chunk.len() as u64;
+    }
+}

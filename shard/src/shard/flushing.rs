@@ -1,0 +1,128 @@
+//! Making durable what was written to a shard, and closing its log. A shard whose write has failed
+//! has one last flush ahead: what it acknowledged before is to be as durable as was promised.
+
+use super::{Effects, Failed, Phase, Shard};
+use crate::log::{Flush, Flushed, Log, LogError};
+use felix_core::Durability;
+
+impl Shard {
+    /// Bytes written and not yet durable.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        match &*self.phase.borrow() {
+            Phase::Open(open) => open.log.dirty_bytes(),
+            Phase::Failed(failed) => failed.dirty_bytes(),
+            Phase::Opening | Phase::Closed => 0,
+        }
+    }
+
+    /// What would make everything written so far durable.
+    pub(crate) fn flush(&self) -> Option<Flush> {
+        match &*self.phase.borrow() {
+            Phase::Open(open) => open.log.flush(),
+            Phase::Failed(failed) => failed.log.as_ref()?.flush(),
+            Phase::Opening | Phase::Closed => None,
+        }
+    }
+
+    /// Takes a finished flush back, if there was one to run, and commits what is durable; who waits
+    /// for it is told by [`Shard::next_settled`]. Returns how many appends that committed, too.
+    /// Where the shard has failed meanwhile, nobody is told anything more.
+    pub(crate) fn flushed(&self, result: Option<Result<Flushed, LogError>>) -> (u64, Effects) {
+        let mut phase = self.phase.borrow_mut();
+        let open = match &mut *phase {
+            Phase::Open(open) => open,
+            Phase::Failed(failed) => {
+                failed.flushed(result, &self.spec.name);
+                return (0, Effects::default());
+            }
+            Phase::Opening | Phase::Closed => return (0, Effects::default()),
+        };
+        if let Some(result) = result
+            && let Err(error) = open.log.flushed(result)
+        {
+            drop(phase);
+            return (0, self.fail(error.to_string()));
+        }
+        if self.spec.durability != Durability::OnCommit {
+            return (0, Effects::default());
+        }
+        let moved = open.advance(open.log.durable_end());
+        let committed = open.commit();
+        let room = open.has_room_for_parked();
+        (
+            u64::try_from(committed).expect("a count fits 64 bits"),
+            Effects {
+                moved,
+                room,
+                settled: open.due > 0,
+                ..Effects::default()
+            },
+        )
+    }
+
+    /// Gives up the log, to be closed: that of a failed shard too, where its last flush is still
+    /// ahead. Nothing awaits its commit: the flusher has ended.
+    pub(crate) fn close(&self) -> Option<Log> {
+        let mut phase = self.phase.borrow_mut();
+        match std::mem::replace(&mut *phase, Phase::Closed) {
+            Phase::Open(open) => {
+                let open = *open;
+                assert!(open.waiting.is_empty());
+                assert!(open.parked.is_empty());
+                Some(open.log)
+            }
+            Phase::Failed(mut failed) => {
+                let log = failed.log.take();
+                *phase = Phase::Failed(failed);
+                log
+            }
+            Phase::Opening | Phase::Closed => None,
+        }
+    }
+}
+
+impl Failed {
+    /// A log is only kept for a flush that would be believed.
+    pub(super) fn new(reason: String, log: Option<Log>) -> Self {
+        let mut failed = Self {
+            reason,
+            log,
+            lost_bytes: 0,
+        };
+        failed.settle();
+        failed
+    }
+
+    /// Whether a last flush is ahead.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.log.is_some()
+    }
+
+    fn dirty_bytes(&self) -> u64 {
+        let kept = self.log.as_ref().map_or(0, Log::dirty_bytes);
+        self.lost_bytes + kept
+    }
+
+    /// Lets go of a log that has nothing to flush, or of which no flush proves anything.
+    pub(super) fn settle(&mut self) {
+        if let Some(log) = self.log.take_if(|log| !log.is_dirty()) {
+            self.lost_bytes = log.dirty_bytes();
+        }
+    }
+
+    fn flushed(&mut self, result: Option<Result<Flushed, LogError>>, shard: &str) {
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        match result.map(|result| log.flushed(result)) {
+            Some(Err(error)) => {
+                tracing::error!(shard, %error, "what a failed shard wrote last may not be durable");
+            }
+            Some(Ok(())) if !log.is_dirty() => {
+                tracing::info!(shard, end = %log.end(), "what was written before it failed is durable");
+            }
+            Some(Ok(())) | None => {}
+        }
+        self.settle();
+    }
+}
