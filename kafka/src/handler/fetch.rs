@@ -1,8 +1,8 @@
 //! Fetch: reading, and waiting for what is not there yet.
 
-use super::Scope;
+use super::asker::Asker;
 use super::plan::{AnsweredTopic, Plan};
-use super::repeated::repeated;
+use super::{Scope, in_turns};
 use crate::answer::{Handled, Outcome};
 use crate::codec::fetch::{Partition, Request as Body, RequestPartition, Response, Topic};
 use crate::codec::{DecodeError, ErrorCode};
@@ -15,7 +15,6 @@ use felix_core::batch::{Codec, Header};
 use felix_core::limits::FETCH_WAIT_MS_MAX;
 use felix_core::shards::{Fetch, FetchPart, Fetched, LeftOut};
 use felix_core::{Action, Generation, Monotonic, Offset, ShardError, ShardId, Shards};
-use std::rc::Rc;
 use std::time::Duration;
 
 /// The first version that may carry zstd (KIP-110).
@@ -29,9 +28,28 @@ const SESSION_NONE: i32 = -1;
 
 pub(super) fn begin<S: Shards>(
     scope: &Scope<'_, S>,
-    request: &Request,
+    request: Request,
 ) -> Result<Handled, DecodeError> {
-    let reply = scope.reply;
+    let allowed = Allowed {
+        bytes_max: scope.fetch_bytes_max,
+        poll_end: scope.poll_end.clone(),
+    };
+    in_turns(read(Asker::of(scope), request, allowed))
+}
+
+/// What the connection lets one Fetch do.
+struct Allowed {
+    bytes_max: usize,
+    poll_end: FetchEnd,
+}
+
+/// Fails before it awaits anything, or not at all.
+async fn read<S: Shards>(
+    asker: Asker<S>,
+    request: Request,
+    allowed: Allowed,
+) -> Result<Handled, DecodeError> {
+    let reply = request.reply;
     let body = Body::decode(reply.version, &mut request.cursor())?;
     // There are no sessions. A client that asks for one is answered in full with session 0 and
     // carries on without (claim 134); one that goes on in a session, which it can only have from
@@ -40,7 +58,7 @@ pub(super) fn begin<S: Shards>(
         let code = ErrorCode::FetchSessionIdNotFound;
         return Ok(Handled::Done(respond(reply, code, Vec::new())));
     }
-    let (plan, parts) = planned(scope, &body);
+    let (plan, parts) = planned(&asker, &body).await;
     if parts.is_empty() {
         return Ok(Handled::Done(respond(
             reply,
@@ -48,7 +66,8 @@ pub(super) fn begin<S: Shards>(
             plan.refused(),
         )));
     }
-    let bytes_max = bytes(body.max_bytes).min(scope.fetch_bytes_max);
+    let context = asker.context;
+    let bytes_max = bytes(body.max_bytes).min(allowed.bytes_max);
     let fetch = Fetch {
         parts,
         // An error is news, so it is not kept until there are records elsewhere.
@@ -59,18 +78,16 @@ pub(super) fn begin<S: Shards>(
         },
         bytes_max,
         first_bytes_max: bytes_max.max(FETCH_BYTES_WHEN_SHORT),
-        deadline: deadline(scope.context.clock.monotonic(), body.max_wait_ms),
+        deadline: deadline(context.clock.monotonic(), body.max_wait_ms),
     };
     let deadline = fetch.deadline;
-    let fetched = scope.context.shards.fetch(fetch, scope.poll_end.clone());
-    let shards = scope.context.shards.clone();
-    let poll_end = scope.poll_end.clone();
-    let metrics = Rc::clone(&scope.context.metrics);
+    let poll_end = allowed.poll_end;
+    let fetched = context.shards.fetch(fetch, poll_end.clone());
     let answer = Box::pin(async move {
         let mut results = fetched.await;
-        fetch_left_out(&mut results, &shards, poll_end, deadline).await;
+        fetch_left_out(&mut results, &context.shards, poll_end, deadline).await;
         let topics = plan.answer(results, |index, result| match result {
-            Ok(fetched) => records(&metrics, reply.version, index, fetched),
+            Ok(fetched) => records(&context.metrics, reply.version, index, fetched),
             Err(error) => refused(index, &error),
         });
         respond(reply, ErrorCode::None, topics)
@@ -79,34 +96,27 @@ pub(super) fn begin<S: Shards>(
 }
 
 /// What is asked of which shard, and what is refused at once.
-fn planned<S: Shards>(
-    scope: &Scope<'_, S>,
-    body: &Body<'_>,
-) -> (Plan<Partition, i32>, Vec<FetchPart>) {
-    let catalog = scope.context.catalog.current();
-    let names = body.topics.iter().map(|topic| topic.name);
-    let accesses: Vec<_> = names
-        .map(|name| scope.access(&catalog, name, Action::Subscribe))
-        .collect();
-    let named = body.topics.iter().zip(&accesses);
-    let repeated = repeated(named.flat_map(|(topic, access)| {
+async fn planned<S>(asker: &Asker<S>, body: &Body<'_>) -> (Plan<Partition, i32>, Vec<FetchPart>) {
+    let named = body.topics.iter().map(|topic| {
         let indexes = topic.partitions.iter().map(|partition| partition.index);
-        indexes.filter_map(|index| access.shard(index).ok())
-    }));
+        (topic.name, indexes)
+    });
+    let meant = asker.meant(Action::Subscribe, named).await;
     let mut plan = Plan::new();
     let mut parts = Vec::new();
-    for (topic, access) in body.topics.iter().zip(accesses) {
-        plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
+    for (topic, meant) in body.topics.iter().zip(meant) {
+        plan.topic(topic.name);
+        for (partition, shard) in topic.partitions.iter().zip(meant) {
             let index = partition.index;
-            let shard = access
-                .shard(index)
-                .map_err(|code| Partition::error(index, code))?;
-            if repeated.contains(&shard) {
-                return Err(Partition::error(index, ErrorCode::InvalidRequest));
-            }
-            parts.push(part(shard, partition));
-            Ok(index)
-        });
+            plan.partition(match shard {
+                Ok(shard) => {
+                    parts.push(part(shard, partition));
+                    Ok(index)
+                }
+                Err(code) => Err(Partition::error(index, code)),
+            });
+            asker.step().await;
+        }
     }
     (plan, parts)
 }

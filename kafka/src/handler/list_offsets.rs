@@ -1,8 +1,8 @@
 //! ListOffsets: the ends of a log, and offsets by time.
 
-use super::Scope;
+use super::asker::Asker;
 use super::plan::{AnsweredTopic, Plan};
-use super::repeated::repeated;
+use super::{Scope, in_turns};
 use crate::answer::{Handled, Outcome};
 use crate::codec::list_offsets::{
     EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, Partition, Request as Body, Response, Topic,
@@ -21,44 +21,47 @@ const EARLIEST_LOCAL_FROM: i16 = 8;
 
 pub(super) fn begin<S: Shards>(
     scope: &Scope<'_, S>,
-    request: &Request,
+    request: Request,
 ) -> Result<Handled, DecodeError> {
-    let reply = scope.reply;
+    in_turns(find(Asker::of(scope), request))
+}
+
+/// Fails before it awaits anything, or not at all.
+async fn find<S: Shards>(asker: Asker<S>, request: Request) -> Result<Handled, DecodeError> {
+    let reply = request.reply;
     let body = Body::decode(reply.version, &mut request.cursor())?;
-    let catalog = scope.context.catalog.current();
-    let names = body.topics.iter().map(|topic| topic.name);
-    let accesses: Vec<_> = names
-        .map(|name| scope.access(&catalog, name, Action::Subscribe))
-        .collect();
-    let named = body.topics.iter().zip(&accesses);
-    let repeated = repeated(named.flat_map(|(topic, access)| {
+    let named = body.topics.iter().map(|topic| {
         let indexes = topic.partitions.iter().map(|partition| partition.index);
-        indexes.filter_map(|index| access.shard(index).ok())
-    }));
+        (topic.name, indexes)
+    });
+    let meant = asker.meant(Action::Subscribe, named).await;
     let mut plan = Plan::new();
     let mut queries = Vec::new();
-    for (topic, access) in body.topics.iter().zip(accesses) {
-        plan.topic(topic.name.to_owned(), &topic.partitions, |_, partition| {
+    for (topic, meant) in body.topics.iter().zip(meant) {
+        plan.topic(topic.name);
+        for (partition, shard) in topic.partitions.iter().zip(meant) {
             let index = partition.index;
-            let refused = |code| Partition::error(index, code);
-            let shard = access.shard(index).map_err(refused)?;
-            if repeated.contains(&shard) {
-                return Err(refused(ErrorCode::InvalidRequest));
-            }
-            let spec = spec(partition.timestamp, reply.version).map_err(refused)?;
-            let generation = Generation::from_wire(partition.current_leader_epoch);
-            queries.push(OffsetQuery {
-                shard,
-                spec,
-                generation,
+            let query = shard.and_then(|shard| {
+                Ok(OffsetQuery {
+                    shard,
+                    spec: spec(partition.timestamp, reply.version)?,
+                    generation: Generation::from_wire(partition.current_leader_epoch),
+                })
             });
-            Ok(index)
-        });
+            plan.partition(match query {
+                Ok(query) => {
+                    queries.push(query);
+                    Ok(index)
+                }
+                Err(code) => Err(Partition::error(index, code)),
+            });
+            asker.step().await;
+        }
     }
     if queries.is_empty() {
         return Ok(Handled::Done(respond(reply, &plan.refused())));
     }
-    let offsets = scope.context.shards.offsets(queries);
+    let offsets = asker.context.shards.offsets(queries);
     Ok(Handled::Waiting(Box::pin(async move {
         let topics = plan.answer(offsets.await, answer);
         respond(reply, &topics)

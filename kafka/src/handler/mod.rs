@@ -4,6 +4,7 @@
 //! may do what, and either has its answer at once or leaves the rest to a future.
 
 mod api_versions;
+mod asker;
 mod fetch;
 mod find_coordinator;
 mod init_producer_id;
@@ -11,18 +12,16 @@ mod list_offsets;
 mod metadata;
 mod plan;
 mod produce;
-mod repeated;
 
 use crate::answer::Handled;
-use crate::codec::{ApiKey, DecodeError, ErrorCode};
+use crate::codec::{ApiKey, DecodeError};
 use crate::context::Context;
 use crate::in_flight::FetchEnd;
 use crate::log::Line;
 use crate::request::{Reply, Request};
 use crate::session::Session;
-use crate::topics::Topics;
 use crate::turn::Turn;
-use felix_core::{Action, Catalog, ShardId, Shards};
+use felix_core::Shards;
 use futures_util::FutureExt;
 use std::fmt;
 use std::rc::Rc;
@@ -49,38 +48,6 @@ impl<S> Scope<'_, S> {
         self.context
             .log
             .tell(line, self.session, &self.reply, reason);
-    }
-
-    /// The stream a topic name means, if the peer may do `action` with it.
-    fn access<'c>(&self, catalog: &'c Catalog, topic: &str, action: Action) -> Access<'c> {
-        let Some(principal) = &self.session.principal else {
-            return Access::Refused(ErrorCode::TopicAuthorizationFailed);
-        };
-        let topics = Topics::new(self.context, catalog, principal);
-        match topics.by_name(topic) {
-            None => Access::Refused(ErrorCode::UnknownTopicOrPartition),
-            Some(stream) if topics.allows(action, stream) => Access::Granted(stream),
-            Some(_) => Access::Refused(ErrorCode::TopicAuthorizationFailed),
-        }
-    }
-}
-
-/// Whether a topic may be used.
-#[derive(Clone, Copy, Debug)]
-enum Access<'c> {
-    Granted(&'c felix_core::Stream),
-    Refused(ErrorCode),
-}
-
-impl Access<'_> {
-    /// The shard of a partition number.
-    fn shard(self, partition: i32) -> Result<ShardId, ErrorCode> {
-        match self {
-            Self::Granted(stream) => stream
-                .shard(partition)
-                .ok_or(ErrorCode::UnknownTopicOrPartition),
-            Self::Refused(code) => Err(code),
-        }
     }
 }
 
@@ -109,8 +76,8 @@ pub(crate) fn begin<S: Shards>(
     match scope.reply.api {
         ApiKey::ApiVersions => api_versions::begin(scope, &request),
         ApiKey::Metadata => metadata::begin(scope, request),
-        ApiKey::ListOffsets => list_offsets::begin(scope, &request),
-        ApiKey::Fetch => fetch::begin(scope, &request),
+        ApiKey::ListOffsets => list_offsets::begin(scope, request),
+        ApiKey::Fetch => fetch::begin(scope, request),
         ApiKey::Produce => produce::begin(scope, request),
         ApiKey::FindCoordinator => find_coordinator::begin(scope, &request),
         ApiKey::InitProducerId => init_producer_id::begin(scope, &request),

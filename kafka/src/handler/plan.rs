@@ -43,27 +43,29 @@ impl<R, A> Plan<R, A> {
         }
     }
 
-    /// Adds a topic. For each of its partitions `ask` says what to ask, or the answer at once.
-    pub(super) fn topic<P>(
-        &mut self,
-        name: String,
-        partitions: impl IntoIterator<Item = P>,
-        mut ask: impl FnMut(&str, P) -> Result<A, R>,
-    ) {
-        let partitions = partitions
-            .into_iter()
-            .map(|partition| match ask(&name, partition) {
-                Ok(asked) => {
-                    self.asked += 1;
-                    Planned::Asked(asked)
-                }
-                Err(answer) => {
-                    self.refused += 1;
-                    Planned::Refused(Box::new(answer))
-                }
-            });
-        let partitions = partitions.collect();
-        self.topics.push(PlannedTopic { name, partitions });
+    /// Adds a topic. The partitions added next are its.
+    pub(super) fn topic(&mut self, name: &str) {
+        self.topics.push(PlannedTopic {
+            name: name.to_owned(),
+            partitions: Vec::new(),
+        });
+    }
+
+    /// Adds a partition: what is asked, or the answer at once.
+    pub(super) fn partition(&mut self, asked: Result<A, R>) {
+        let planned = match asked {
+            Ok(asked) => {
+                self.asked += 1;
+                Planned::Asked(asked)
+            }
+            Err(answer) => {
+                self.refused += 1;
+                Planned::Refused(Box::new(answer))
+            }
+        };
+        let topic = self.topics.last_mut();
+        let topic = topic.expect("a topic is added before its partitions");
+        topic.partitions.push(planned);
     }
 
     /// Whether some partition was answered at once.
@@ -110,15 +112,21 @@ mod tests {
     #[test]
     fn answers_stand_where_their_partitions_were_asked() {
         let mut plan = Plan::new();
-        let even = |_: &str, partition: i32| {
+        let even = |partition: i32| {
             if partition % 2 == 0 {
                 Ok(partition)
             } else {
                 Err(-partition)
             }
         };
-        plan.topic("a".into(), [2, 3, 4], even);
-        plan.topic("b".into(), [5, 6], even);
+        plan.topic("a");
+        for partition in [2, 3, 4] {
+            plan.partition(even(partition));
+        }
+        plan.topic("b");
+        for partition in [5, 6] {
+            plan.partition(even(partition));
+        }
         assert!(plan.has_refusals());
         let answered = plan.answer(vec![100, 200, 300], |asked, result| asked + result);
         let partitions: Vec<_> = answered

@@ -4,12 +4,11 @@
 //! requests of the connection wait meanwhile. Then all batches go to their shards together.
 
 use super::Scope;
+use super::asker::Asker;
 use super::plan::{AnsweredTopic, Plan};
-use super::repeated::repeated;
 use crate::answer::{Handled, Outcome};
 use crate::codec::produce::{
-    BATCHES_FROM, Partition, RecordError, Request as Body, RequestPartition, RequestTopic,
-    Response, Topic,
+    BATCHES_FROM, Partition, RecordError, Request as Body, RequestTopic, Response, Topic,
 };
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{Asked, NO_IDEMPOTENCE, NO_TRANSACTIONS, batch_error, shard_error};
@@ -23,7 +22,7 @@ use felix_core::batch::{Codec, ParsedOnCore};
 use felix_core::blocking::{self, Blocking};
 use felix_core::limits::{BATCH_DECOMPRESSED_BYTES_MAX, REQUEST_DECOMPRESSED_BYTES_MAX};
 use felix_core::shards::{Acks, Append, Appended};
-use felix_core::{Action, Batch, BatchError, ShardError, ShardId, Shards};
+use felix_core::{Action, Batch, BatchError, ShardError, Shards};
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -78,7 +77,6 @@ pub(super) fn begin<S: Shards>(
     if let (Some(refusal), true) = (&refusal, answered) {
         scope.tell(Line::Records, &refusal.sentence);
     }
-    let resolved = resolved(scope, body.topics, refusal.as_ref());
     let rest = Rest {
         plan: Plan::new(),
         reply: scope.reply,
@@ -93,88 +91,24 @@ pub(super) fn begin<S: Shards>(
         turn: scope.turn.clone(),
         work_bytes_left: REQUEST_DECOMPRESSED_BYTES_MAX,
     };
-    let context = Rc::clone(scope.context);
+    let asker = Asker::of(scope);
     let hand_over = async move {
-        let (rest, appends) = rest.with_batches(resolved, &mut parser).await;
+        let (rest, appends) = match refusal {
+            Some(refusal) => (
+                rest.refused(&asker, body.topics, &refusal).await,
+                Vec::new(),
+            ),
+            None => rest.with_batches(&asker, body.topics, &mut parser).await,
+        };
         match acks {
             Some(acks) if !appends.is_empty() => {
-                let committed = context.shards.append(appends, acks).await;
+                let committed = asker.context.shards.append(appends, acks).await;
                 Handled::Waiting(Box::pin(async move { rest.finish(committed.await) }))
             }
             Some(_) | None => Handled::Done(rest.finish(Vec::new())),
         }
     };
     Ok(Handled::First(Box::pin(hand_over)))
-}
-
-/// A topic whose partitions have their shards, or their refusals.
-struct ResolvedTopic {
-    name: String,
-    partitions: Vec<Result<Unparsed, Partition<'static>>>,
-}
-
-/// A partition whose batch has not been looked into.
-struct Unparsed {
-    index: i32,
-    shard: ShardId,
-    records: BytesMut,
-}
-
-/// Finds out what goes to which shard. `refusal` is what is wrong with the request as a whole.
-fn resolved<S: Shards>(
-    scope: &Scope<'_, S>,
-    topics: Vec<RequestTopic>,
-    refusal: Option<&Refusal>,
-) -> Vec<ResolvedTopic> {
-    let catalog = scope.context.catalog.current();
-    let resolve = |topic: RequestTopic| {
-        let access = scope.access(&catalog, &topic.name, Action::Publish);
-        let resolve = |partition: RequestPartition| {
-            let index = partition.index;
-            if let Some(refusal) = refusal {
-                return Err(refusal.answer(index));
-            }
-            let shard = access.shard(index);
-            Ok(Unparsed {
-                index,
-                shard: shard.map_err(|code| Partition::error(index, code, None))?,
-                records: partition.records.unwrap_or_default(),
-            })
-        };
-        ResolvedTopic {
-            partitions: topic.partitions.into_iter().map(resolve).collect(),
-            name: topic.name,
-        }
-    };
-    let mut resolved: Vec<_> = topics.into_iter().map(resolve).collect();
-    refuse_repeated(&mut resolved);
-    resolved
-}
-
-/// Refuses the shards that are named more than once, every time.
-fn refuse_repeated(topics: &mut [ResolvedTopic]) {
-    if let [topic] = &*topics
-        && topic.partitions.len() == 1
-    {
-        return;
-    }
-    let unparsed = topics.iter().flat_map(|topic| &topic.partitions).flatten();
-    let repeated = repeated(unparsed.map(|unparsed| unparsed.shard));
-    if repeated.is_empty() {
-        return;
-    }
-    let refusal = Refusal {
-        code: ErrorCode::InvalidRequest,
-        sentence: "a partition may be named once in a request".into(),
-        record: None,
-    };
-    for partition in topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-        if let Ok(Unparsed { index, shard, .. }) = partition
-            && repeated.contains(shard)
-        {
-            *partition = Err(refusal.answer(*index));
-        }
-    }
 }
 
 /// Parses the batches of one request, one after another, without holding the core.
@@ -266,6 +200,13 @@ fn check(batch: Batch, version: i16) -> Result<Batch, Refusal> {
     })
 }
 
+/// The answer for a partition that means no shard.
+fn no_shard(index: i32, code: ErrorCode) -> Partition<'static> {
+    let is_repeated = code == ErrorCode::InvalidRequest;
+    let sentence = is_repeated.then_some("a partition may be named once in a request".into());
+    Partition::error(index, code, sentence)
+}
+
 impl Refusal {
     fn of(error: &BatchError) -> Self {
         let sentence = if matches!(error, BatchError::Transactional) {
@@ -312,31 +253,53 @@ impl Refusal {
 }
 
 impl Rest {
+    /// Refuses all of it.
+    async fn refused<S>(
+        mut self,
+        asker: &Asker<S>,
+        topics: Vec<RequestTopic>,
+        refusal: &Refusal,
+    ) -> Self {
+        for topic in topics {
+            self.plan.topic(&topic.name);
+            for partition in topic.partitions {
+                self.plan.partition(Err(refusal.answer(partition.index)));
+                asker.step().await;
+            }
+        }
+        self
+    }
+
     /// Parses the batches. There is one append for each partition of the plan that is not refused,
     /// in order.
-    async fn with_batches(
+    async fn with_batches<S>(
         mut self,
-        topics: Vec<ResolvedTopic>,
+        asker: &Asker<S>,
+        topics: Vec<RequestTopic>,
         parser: &mut Parser,
     ) -> (Self, Vec<Append>) {
+        let named = topics.iter().map(|topic| {
+            let indexes = topic.partitions.iter().map(|partition| partition.index);
+            (&*topic.name, indexes)
+        });
+        let meant = asker.meant(Action::Publish, named).await;
         let mut appends = Vec::new();
         // The first thing the producer did wrong, for the log.
         let mut fault = None;
-        for ResolvedTopic { name, partitions } in topics {
-            let mut planned = Vec::with_capacity(partitions.len());
-            for partition in partitions {
-                let Unparsed {
-                    index,
-                    shard,
-                    records,
-                } = match partition {
-                    Ok(unparsed) => unparsed,
-                    Err(answer) => {
-                        planned.push(Err(answer));
+        for (topic, meant) in topics.into_iter().zip(meant) {
+            self.plan.topic(&topic.name);
+            for (partition, shard) in topic.partitions.into_iter().zip(meant) {
+                let index = partition.index;
+                let shard = match shard {
+                    Ok(shard) => shard,
+                    Err(code) => {
+                        self.plan.partition(Err(no_shard(index, code)));
+                        asker.step().await;
                         continue;
                     }
                 };
-                planned.push(match parser.batch(records).await {
+                let records = partition.records.unwrap_or_default();
+                let sent = match parser.batch(records).await {
                     Ok(batch) => {
                         let sent = Sent {
                             index,
@@ -348,13 +311,13 @@ impl Rest {
                     }
                     Err(refusal) => {
                         fault.get_or_insert_with(|| {
-                            format!("{name} partition {index}: {}", refusal.sentence)
+                            format!("{} partition {index}: {}", topic.name, refusal.sentence)
                         });
                         Err(refusal.answer(index))
                     }
-                });
+                };
+                self.plan.partition(sent);
             }
-            self.plan.topic(name, planned, |_, planned| planned);
         }
         if let (Some(fault), true) = (fault, self.answered) {
             let Self { session, reply, .. } = &self;

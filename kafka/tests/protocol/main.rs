@@ -19,3 +19,4 @@ mod pipe;
 mod produce;
 mod refusals;
 mod timings;
+mod turns;

@@ -1,0 +1,84 @@
+//! What takes long takes turns: a request that asks for very much does not keep the connections
+//! beside it waiting.
+
+use crate::bench::Bench;
+use crate::metadata::all_topics;
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{
+    ApiKey, FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest, TopicName,
+};
+use kafka_protocol::protocol::{Encodable, StrBytes};
+
+/// Nearly as many as a request may declare.
+const PARTITIONS: i32 = 30_000;
+
+fn clicks() -> TopicName {
+    TopicName(StrBytes::from_static_str("default.clicks"))
+}
+
+/// Lets somebody else ask something small while the large request is under way.
+fn takes_turns<R: Encodable>(api: ApiKey, version: i16, request: &R) {
+    let mut bench = Bench::new();
+    let mut large = bench.connect();
+    let mut small = bench.connect();
+    large.send(api, version, request);
+    bench.polls(2);
+    assert!(large.take().is_none(), "{api:?} takes more than a turn");
+    small.send(ApiKey::Metadata, 9, &MetadataRequest::default());
+    bench.polls(4);
+    assert!(small.take().is_some(), "it does not wait for {api:?}");
+    assert!(large.take().is_none(), "{api:?} takes many turns");
+    bench.turn();
+    let answer = large.take().expect("it is answered in the end");
+    let named = usize::try_from(PARTITIONS).unwrap();
+    assert!(
+        answer.len() > 6 * named,
+        "{} bytes for all of them",
+        answer.len()
+    );
+    // Those behind it have had to wait for it, and are answered, too.
+    large.send(ApiKey::Metadata, 9, &all_topics());
+    bench.turn();
+    assert!(large.take().is_some());
+}
+
+#[test]
+fn a_fetch_of_very_many_partitions_is_begun_in_turns() {
+    let partitions = (0..PARTITIONS).map(|index| FetchPartition::default().with_partition(index));
+    let topic = FetchTopic::default()
+        .with_topic(clicks())
+        .with_partitions(partitions.collect());
+    takes_turns(
+        ApiKey::Fetch,
+        11,
+        &FetchRequest::default().with_topics(vec![topic]),
+    );
+}
+
+#[test]
+fn a_search_in_very_many_partitions_is_begun_in_turns() {
+    let partitions =
+        (0..PARTITIONS).map(|index| ListOffsetsPartition::default().with_partition_index(index));
+    let topic = ListOffsetsTopic::default()
+        .with_name(clicks())
+        .with_partitions(partitions.collect());
+    takes_turns(
+        ApiKey::ListOffsets,
+        5,
+        &ListOffsetsRequest::default().with_topics(vec![topic]),
+    );
+}
+
+#[test]
+fn a_produce_to_very_many_partitions_is_begun_in_turns() {
+    let partitions = (0..PARTITIONS).map(|index| PartitionProduceData::default().with_index(index));
+    let topic = TopicProduceData::default()
+        .with_name(clicks())
+        .with_partition_data(partitions.collect());
+    let request = ProduceRequest::default()
+        .with_acks(-1)
+        .with_topic_data(vec![topic]);
+    takes_turns(ApiKey::Produce, 7, &request);
+}
