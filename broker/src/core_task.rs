@@ -8,6 +8,7 @@ use crate::blocking::{self, HeavyThreads};
 use crate::boot::Event;
 use crate::clock::SystemClock;
 use crate::collect::Numbers;
+use crate::device_waiters;
 use crate::door::Full;
 use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
@@ -41,9 +42,10 @@ const IO_MEMORY_BYTES: usize = 64 << 10;
 /// latency of everything beside it.
 const PREEMPT_TIMER: Duration = Duration::from_micros(200);
 
-/// Threads of a core for file work that is not on the ring. A shard has two such pieces of work
-/// under way at most, so a device that is stuck under one leaves the others threads.
-const BLOCKING_THREADS: usize = 4;
+/// Threads of a core for file work that is not on the ring: a sync of a directory after a roll, a
+/// small file replaced. A shard has two such pieces of work under way at most, so a device that is
+/// stuck under a few leaves the others threads.
+const BLOCKING_THREADS: usize = 8;
 
 /// What the rest of the process says to a core.
 #[derive(Debug)]
@@ -136,6 +138,7 @@ fn run(plan: Plan) -> Result<Vec<ShardId>, String> {
     // Not `spawn`: it would name the thread with a number of its own. The blocking threads stay
     // where this thread was before it is pinned: on the processors left to side threads. They
     // inherit the name it has meanwhile.
+    device_waiters::allow().map_err(|error| format!("no io_uring: {error}"))?;
     name_this_thread("block", plan.core)?;
     let executor = LocalExecutorBuilder::new(Placement::Fixed(plan.cpu))
         .blocking_thread_pool_placement(PoolPlacement::Unbound(BLOCKING_THREADS))

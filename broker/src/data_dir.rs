@@ -5,6 +5,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The data directory, locked for as long as this lives.
@@ -148,6 +149,8 @@ fn make_with(
     };
     match made {
         Ok(()) => sync(parent),
+        // Where a file system is mounted, the name is not ours to make durable.
+        Err(_) if path.is_dir() && is_mounted(path, parent) => Ok(()),
         Err(_) if path.is_dir() => match sync(parent) {
             // A directory that may not be looked into was made by somebody else.
             Err(fault) if fault.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -155,6 +158,11 @@ fn make_with(
         },
         Err(cause) => Err(FileFault::new("make the directory", path, cause)),
     }
+}
+
+fn is_mounted(path: &Path, parent: &Path) -> bool {
+    let device = |path: &Path| path.metadata().map(|metadata| metadata.dev()).ok();
+    device(path) != device(parent)
 }
 
 /// Commits the names in a directory.
@@ -170,6 +178,17 @@ pub(crate) fn sync(directory: &Path) -> Result<(), FileFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_file_system_is_mounted_on_is_not_synced() {
+        let mut synced = Vec::new();
+        make_with(Path::new("/proc"), &mut |path| {
+            synced.push(path.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(synced, Vec::<PathBuf>::new());
+    }
 
     #[test]
     fn a_directory_has_one_owner_at_a_time() {

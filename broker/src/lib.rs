@@ -17,6 +17,7 @@ mod core_task;
 mod cpus;
 mod data_dir;
 mod dev;
+mod device_waiters;
 mod door;
 mod exposition;
 mod file_fault;

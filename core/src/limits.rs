@@ -108,6 +108,14 @@ pub const LANE_CREDITS: usize = 256;
 /// enough that a read behind them is not starved.
 pub const SHARD_FLUSHES_IN_FLIGHT_MAX: usize = 32;
 
+/// Files that the flush of one shard has submitted at once: the last segment and the one before it.
+/// A shard that lies behind after many rolls takes no more of what others need.
+pub const FILES_FLUSHED_AT_ONCE_MAX: usize = 2;
+
+/// Flushes of one core that nobody waits for any more, because they take too long. With more than
+/// that the whole core waits for devices that hang.
+pub const LATE_FLUSHES_MAX: usize = 256;
+
 /// Reads and searches of one core that wait for the device at once; further ones wait in line, so
 /// that readers of old data leave the device to writers.
 pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;
@@ -115,6 +123,12 @@ pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;
 /// Those of them that one shard may have, so that a device that is stuck under one shard leaves
 /// the readers of others theirs.
 pub const COLD_READS_IN_FLIGHT_PER_SHARD_MAX: usize = COLD_READS_IN_FLIGHT_MAX / 4;
+
+/// Kernel threads that may wait for devices on behalf of one core: one for each file that is flushed
+/// or read. The kernel makes them when they are needed and ends them when they are not.
+pub const DEVICE_WAITERS_MAX: usize = FILES_FLUSHED_AT_ONCE_MAX
+    * (SHARD_FLUSHES_IN_FLIGHT_MAX + LATE_FLUSHES_MAX)
+    + COLD_READS_IN_FLIGHT_MAX;
 
 /// Shards that one core opens at once: recovery reads whole segments, and the shards that are
 /// open are served meanwhile.

@@ -318,6 +318,17 @@ impl Share {
         self.place.borrow().is_some()
     }
 
+    /// Gives up its place in line, or what it was granted there.
+    pub fn stop_waiting(&self) {
+        if let Some(Wish { place, .. }) = self.place.take() {
+            if place.granted.get() {
+                self.pool.give_back(self.origin, place.bytes);
+            } else {
+                self.pool.leave_line(&place);
+            }
+        }
+    }
+
     /// Takes so many bytes even where they are not free: for what is there already, or is little.
     pub fn overdraw(&self, bytes: usize) {
         self.pool.take(self.origin, bytes);
@@ -337,13 +348,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if let Some(Wish { place, .. }) = self.place.take() {
-            if place.granted.get() {
-                self.pool.give_back(self.origin, place.bytes);
-            } else {
-                self.pool.leave_line(&place);
-            }
-        }
+        self.stop_waiting();
         self.pool.give_back(self.origin, self.held.get());
     }
 }

@@ -1,5 +1,6 @@
 //! What a Fetch may cost of the core's memory for answers, and how it pays.
 
+use crate::charge::Charge;
 use felix_core::memory::{Pool, Promise};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -13,7 +14,8 @@ pub(crate) struct Bill {
     promise: Promise,
     /// Bytes that it cannot do without.
     owed: Cell<usize>,
-    paid: Cell<bool>,
+    /// What the connection holds for the Fetch, until its answer is there.
+    payment: RefCell<Option<Charge>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -23,13 +25,14 @@ impl Bill {
         Self {
             promise: Promise::new(pool),
             owed: Cell::new(0),
-            paid: Cell::new(false),
+            payment: RefCell::new(None),
             waker: RefCell::new(None),
         }
     }
 
-    /// Promises so many bytes more.
+    /// Promises so many bytes, instead of those before.
     pub(crate) fn promise(&self, bytes: usize) {
+        self.promise.end();
         self.promise.add(bytes);
     }
 
@@ -43,7 +46,7 @@ impl Bill {
     pub(crate) async fn pay(&self, bytes: usize) {
         assert!(self.owed.replace(bytes) == 0, "a Fetch pays once");
         poll_fn(|cx| {
-            if self.paid.get() {
+            if self.payment.borrow().is_some() {
                 return Poll::Ready(());
             }
             *self.waker.borrow_mut() = Some(cx.waker().clone());
@@ -54,19 +57,20 @@ impl Bill {
 
     /// Bytes that the Fetch waits for.
     pub(crate) fn unpaid_bytes(&self) -> Option<usize> {
-        Some(self.owed.get()).filter(|bytes| *bytes > 0 && !self.paid.get())
+        Some(self.owed.get()).filter(|bytes| *bytes > 0 && self.payment.borrow().is_none())
     }
 
     /// The connection holds what the Fetch waits for.
-    pub(crate) fn settle(&self) {
-        self.paid.set(true);
+    pub(crate) fn settle(&self, payment: Charge) {
+        *self.payment.borrow_mut() = Some(payment);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 
-    /// Bytes that the connection holds for the Fetch.
-    pub(crate) fn paid_bytes(&self) -> usize {
-        if self.paid.get() { self.owed.get() } else { 0 }
+    /// Its answer is there, and holds what it holds.
+    pub(crate) fn close(&self) {
+        self.promise.end();
+        drop(self.payment.take());
     }
 }

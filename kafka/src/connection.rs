@@ -105,7 +105,7 @@ struct Connection<S, B> {
     polls: Vec<Signal>,
     drained: Raised,
     /// What its requests hold until they are answered.
-    inbound: Share,
+    inbound: Rc<Share>,
     /// What the frame under way holds of that, where it is large enough to be paid for first.
     reserved_bytes: usize,
     /// What its answers hold until they are sent.
@@ -123,7 +123,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     fn new(context: Rc<Shared<S>>, stream: B, peer: &Peer, pulse: Rc<Pulse>) -> Self {
         let outbound = Rc::new(Share::of(&context.memory.outbound, peer.origin));
         Self {
-            inbound: Share::of(&context.memory.inbound, peer.origin),
+            inbound: Rc::new(Share::of(&context.memory.inbound, peer.origin)),
             reserved_bytes: 0,
             in_flight: InFlight::new(Rc::clone(&outbound)),
             outbound,
@@ -161,7 +161,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         if ending == Some(Ending::AtOnce) {
             let held = Held {
                 request_bytes: self.reserved_bytes,
-                answer_bytes: self.outbox.held_bytes(),
+                answer_bytes: self.outbox.held_bytes() + self.in_flight.ready_bytes(),
             };
             self.context
                 .log
@@ -178,18 +178,20 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         polled
     }
 
-    /// What it holds for its peer to go on with. A request that is here whole waits for others.
+    /// What it holds for its peer to go on with. A request that is here whole waits for others. An
+    /// answer that waits for one before it is held, whoever that one waits for.
     fn holding(&self) -> Holding {
         let whole = self.inbox.whole_frame(self.request_bytes_max());
         Holding {
             request_bytes: whole.map_or(self.reserved_bytes, |_| 0),
-            answer_bytes: self.outbox.held_bytes(),
+            answer_bytes: self.outbox.held_bytes() + self.in_flight.ready_bytes(),
         }
     }
 
     fn rounds(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         for _ in 0..ROUNDS_PER_TURN_MAX {
             match self.round(cx) {
+                Ok(true) if self.turn.is_spent() => break,
                 Ok(true) => {}
                 Ok(false) if !self.reading && self.is_unburdened() => {
                     self.stream.close_write();
@@ -238,13 +240,14 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         let mut answered = false;
         while self.outbox.bytes() < OUTBOUND_BYTES_PER_CONNECTION_MAX {
             let turn_has_come = self.outbox.is_empty();
-            let Poll::Ready((outcome, load)) = self.in_flight.poll_next(cx, turn_has_come) else {
+            let Poll::Ready((outcome, charge)) = self.in_flight.poll_next(cx, turn_has_come) else {
                 break;
             };
-            self.inbound.release(load.request_bytes);
             let produced = self.produced.pop_front().flatten();
             match outcome {
                 Outcome::Answer(pieces) => {
+                    // Given back as it is sent.
+                    charge.hand_over();
                     for piece in pieces {
                         self.outbox.push(piece);
                     }
@@ -259,6 +262,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                     self.stop();
                     self.underway = None;
                     self.in_flight = InFlight::new(Rc::clone(&self.outbound));
+                    self.outbound.stop_waiting();
                     self.produced.clear();
                 }
             }
@@ -331,6 +335,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         self.inbox = Inbox::default();
         self.inbound
             .release(std::mem::take(&mut self.reserved_bytes));
+        self.inbound.stop_waiting();
         self.end_polls();
     }
 

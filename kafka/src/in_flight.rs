@@ -2,12 +2,14 @@
 
 use crate::answer::Outcome;
 use crate::bill::Bill;
+use crate::charge::Charge;
 use crate::signal::Signal;
 use felix_core::memory::Share;
 use felix_core::shards::PollEnd;
 use futures_util::future::{self, LocalBoxFuture};
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt, StreamExt};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::{AddAssign, SubAssign};
 use std::pin::Pin;
@@ -21,8 +23,6 @@ pub(crate) struct Load {
     pub(crate) requests: usize,
     /// Fetches among them.
     pub(crate) fetches: usize,
-    /// Bytes of the requests themselves.
-    pub(crate) request_bytes: usize,
     /// Bytes of produce requests among them.
     pub(crate) produce_bytes: usize,
     /// Bytes of records that Fetches may still bring.
@@ -35,7 +35,6 @@ impl AddAssign for Load {
     fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.fetches += other.fetches;
-        self.request_bytes += other.request_bytes;
         self.produce_bytes += other.produce_bytes;
         self.fetch_bytes += other.fetch_bytes;
         self.answer_bytes += other.answer_bytes;
@@ -46,7 +45,6 @@ impl SubAssign for Load {
     fn sub_assign(&mut self, other: Self) {
         self.requests -= other.requests;
         self.fetches -= other.fetches;
-        self.request_bytes -= other.request_bytes;
         self.produce_bytes -= other.produce_bytes;
         self.fetch_bytes -= other.fetch_bytes;
         self.answer_bytes -= other.answer_bytes;
@@ -56,10 +54,19 @@ impl SubAssign for Load {
 /// The requests under way. Lives with its connection.
 pub(crate) struct InFlight {
     answers: FuturesOrdered<Charged>,
-    /// What each of them holds, and the bill of a Fetch.
-    loads: VecDeque<(Load, Option<Rc<Bill>>)>,
+    entries: VecDeque<Entry>,
     total: Load,
     outbound: Rc<Share>,
+    ready_bytes: Rc<Cell<usize>>,
+}
+
+/// What one of them holds.
+struct Entry {
+    load: Load,
+    /// Of a Fetch.
+    bill: Option<Rc<Bill>>,
+    /// The request's own memory.
+    _request: Charge,
 }
 
 impl InFlight {
@@ -67,9 +74,10 @@ impl InFlight {
     pub(crate) fn new(outbound: Rc<Share>) -> Self {
         Self {
             answers: FuturesOrdered::new(),
-            loads: VecDeque::new(),
+            entries: VecDeque::new(),
             total: Load::default(),
             outbound,
+            ready_bytes: Rc::default(),
         }
     }
 
@@ -80,12 +88,22 @@ impl InFlight {
 
     /// Whether every request has been answered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.loads.is_empty()
+        self.entries.is_empty()
     }
 
-    /// Adds a request whose answer takes time.
-    pub(crate) fn push(&mut self, answer: LocalBoxFuture<'static, Outcome>, load: Load) {
-        self.push_billed(answer, load, None);
+    /// Bytes of answers that are there and wait for one before them.
+    pub(crate) fn ready_bytes(&self) -> usize {
+        self.ready_bytes.get()
+    }
+
+    /// Adds a request whose answer takes time, and what it holds itself.
+    pub(crate) fn push(
+        &mut self,
+        answer: LocalBoxFuture<'static, Outcome>,
+        load: Load,
+        request: Charge,
+    ) {
+        self.push_billed(answer, load, request, None);
     }
 
     /// Adds a Fetch, which was promised what it may bring while it reads.
@@ -93,34 +111,41 @@ impl InFlight {
         &mut self,
         answer: LocalBoxFuture<'static, Outcome>,
         load: Load,
+        request: Charge,
         bill: Rc<Bill>,
     ) {
         bill.promise(load.fetch_bytes);
-        self.push_billed(answer, load, Some(bill));
+        self.push_billed(answer, load, request, Some(bill));
     }
 
     fn push_billed(
         &mut self,
         answer: LocalBoxFuture<'static, Outcome>,
         load: Load,
+        request: Charge,
         bill: Option<Rc<Bill>>,
     ) {
         self.answers.push_back(Charged {
             answer,
             bill: bill.clone(),
             outbound: Rc::clone(&self.outbound),
+            ready_bytes: Rc::clone(&self.ready_bytes),
         });
-        self.loads.push_back((load, bill));
+        self.entries.push_back(Entry {
+            load,
+            bill,
+            _request: request,
+        });
         self.total += load;
     }
 
     /// Adds a request that has its answer and only waits for its turn.
-    pub(crate) fn push_ready(&mut self, outcome: Outcome, mut load: Load) {
+    pub(crate) fn push_ready(&mut self, outcome: Outcome, mut load: Load, request: Charge) {
         load.answer_bytes += outcome.bytes();
-        self.push(Box::pin(future::ready(outcome)), load);
+        self.push(Box::pin(future::ready(outcome)), load, request);
     }
 
-    /// The outcome of the oldest request, once it is there, and what the request held. All of them
+    /// The outcome of the oldest request, once it is there, and what its answer holds. All of them
     /// go on meanwhile.
     ///
     /// `turn_has_come` says that everything before the oldest has been sent. Only then is a Fetch's
@@ -130,23 +155,26 @@ impl InFlight {
         &mut self,
         cx: &mut Context<'_>,
         turn_has_come: bool,
-    ) -> Poll<(Outcome, Load)> {
+    ) -> Poll<(Outcome, Charge)> {
         let polled = self.poll_answers(cx);
         if polled.is_ready() || !turn_has_come {
             return polled;
         }
-        let Some((_, Some(bill))) = self.loads.front() else {
+        let Some(Entry {
+            bill: Some(bill), ..
+        }) = self.entries.front()
+        else {
             return Poll::Pending;
         };
         let Some(bytes) = bill.unpaid_bytes() else {
             return Poll::Pending;
         };
         ready!(self.outbound.poll_reserve_stuck(cx, bytes));
-        bill.settle();
+        bill.settle(Charge::of_held(&self.outbound, bytes));
         self.poll_answers(cx)
     }
 
-    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<(Outcome, Load)> {
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<(Outcome, Charge)> {
         if self.answers.is_empty() {
             // An empty set is finished, which is not an outcome; the next push is followed by a
             // poll of the connection anyway.
@@ -154,9 +182,12 @@ impl InFlight {
         }
         match self.answers.poll_next_unpin(cx) {
             Poll::Ready(outcome) => {
-                let (load, _) = self.loads.pop_front().expect("every answer has its load");
-                self.total -= load;
-                Poll::Ready((outcome.expect("the set was not empty"), load))
+                let entry = self.entries.pop_front();
+                self.total -= entry.expect("every answer has its entry").load;
+                let (outcome, charge) = outcome.expect("the set was not empty");
+                let waiting = self.ready_bytes.get() - outcome.bytes();
+                self.ready_bytes.set(waiting);
+                Poll::Ready((outcome, charge))
             }
             Poll::Pending => Poll::Pending,
         }
@@ -168,19 +199,21 @@ struct Charged {
     answer: LocalBoxFuture<'static, Outcome>,
     bill: Option<Rc<Bill>>,
     outbound: Rc<Share>,
+    ready_bytes: Rc<Cell<usize>>,
 }
 
 impl Future for Charged {
-    type Output = Outcome;
+    type Output = (Outcome, Charge);
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<(Outcome, Charge)> {
         let outcome = ready!(self.answer.poll_unpin(cx));
-        self.outbound.overdraw(outcome.bytes());
+        let bytes = outcome.bytes();
+        let charge = Charge::overdrawn(&self.outbound, bytes);
+        self.ready_bytes.set(self.ready_bytes.get() + bytes);
         if let Some(bill) = self.bill.take() {
-            bill.end_promise();
-            self.outbound.release(bill.paid_bytes());
+            bill.close();
         }
-        Poll::Ready(outcome)
+        Poll::Ready((outcome, charge))
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod answer;
 mod bill;
+mod charge;
 pub mod codec;
 mod connection;
 mod context;

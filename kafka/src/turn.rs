@@ -29,10 +29,15 @@ impl Turn {
         self.0.set(self.0.get().saturating_add(bytes));
     }
 
+    /// Whether it is used up.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0.get() >= PARSED_BYTES_PER_TURN_MAX
+    }
+
     /// Waits for the next turn where this one is used up.
     pub(crate) async fn room(&self) {
         poll_fn(|cx| {
-            if self.0.get() < PARSED_BYTES_PER_TURN_MAX {
+            if !self.is_spent() {
                 return Poll::Ready(());
             }
             cx.waker().wake_by_ref();

@@ -4,7 +4,7 @@
 use crate::event::{Event, step_aside};
 use crate::owner::Owner;
 use crate::shard::{Flushing, Shard};
-use felix_core::limits::SHARD_FLUSHES_IN_FLIGHT_MAX;
+use felix_core::limits::{LATE_FLUSHES_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX};
 use felix_core::{Durability, Monotonic};
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
@@ -233,6 +233,9 @@ async fn wait_a_while(owner: &Rc<Owner>, shard: &Shard, work: LocalBoxFuture<'st
         return;
     };
     let flusher = owner.flusher();
+    if flusher.late.get() >= LATE_FLUSHES_MAX {
+        return work.await;
+    }
     flusher.late.set(flusher.late.get() + 1);
     owner.flush_is_late(shard);
     let owner = Rc::clone(owner);

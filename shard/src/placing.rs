@@ -1,7 +1,9 @@
 //! Placing batches at their shards, in turns with other tasks where there are many.
 //!
-//! Appends are placed in the order in which this core was asked, whatever shard they are for: while
-//! some of a message wait for their turn, so does every later message.
+//! Messages that wait are placed in rounds, a little of each at a time, so that none waits for all of
+//! the large ones that came before it: they are of other connections, and of other tenants. Nothing
+//! is promised of the order between messages, because a connection hands over its next one only once
+//! this one is admitted. The batches of one message keep their order.
 
 use crate::call::{AppendCall, Caller, Unplaced};
 use crate::event::step_aside;
@@ -19,12 +21,19 @@ use std::vec;
 /// always goes.
 const COST_AT_ONCE_MAX: usize = 256 << 10;
 
+/// What may be placed of one message before the next one that waits has its turn; one batch always
+/// goes. Small, because a message waits for as much of each of the others.
+const TURN_COST_MAX: usize = 16 << 10;
+
+const _: () = assert!(TURN_COST_MAX <= COST_AT_ONCE_MAX);
+
 /// What a batch costs beside its bytes, in bytes.
 const BATCH_COST: usize = 4 << 10;
 
 /// Append messages that wait for their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
+    /// The front has the next turn; whoever has had one goes to the back, as does who is new.
     messages: RefCell<VecDeque<Message>>,
     /// A task is placing them.
     placing: Cell<bool>,
@@ -68,29 +77,37 @@ impl Owner {
     fn place_slice(self: &Rc<Self>) {
         let writer = self.writer();
         let mut cost = 0;
+        let mut unfinished = 0;
         while cost < COST_AT_ONCE_MAX {
             let first = self.backlog.messages.borrow_mut().pop_front();
             let Some(mut message) = first else { return };
-            match message.appends.next() {
-                Some((place, append)) => {
-                    cost += BATCH_COST + append.batch.size();
-                    let caller = Unplaced::new(Rc::clone(&message.call), place);
-                    self.place(append, caller, message.arrived, &writer);
-                }
-                None => {
-                    message.call.hand_over();
-                    continue;
-                }
-            }
+            cost += self.place_turn(&mut message, &writer);
             if message.appends.len() == 0 {
                 message.call.hand_over();
             } else {
-                self.backlog.messages.borrow_mut().push_front(message);
+                self.backlog.messages.borrow_mut().push_back(message);
+                unfinished += 1;
             }
         }
-        if let Some(first) = self.backlog.messages.borrow().front() {
-            first.call.take_a_while();
+        // Only now, because one that is finished in this slice costs no reply more. Those that had
+        // a turn in it are at the back.
+        let messages = self.backlog.messages.borrow();
+        for message in messages.iter().rev().take(unfinished) {
+            message.call.take_a_while();
         }
+    }
+
+    /// Places the next batches of the message; what that cost.
+    fn place_turn(self: &Rc<Self>, message: &mut Message, writer: &Writer<'_>) -> usize {
+        let mut cost = 0;
+        while cost < TURN_COST_MAX
+            && let Some((place, append)) = message.appends.next()
+        {
+            cost += BATCH_COST + append.batch.size();
+            let caller = Unplaced::new(Rc::clone(&message.call), place);
+            self.place(append, caller, message.arrived, writer);
+        }
+        cost
     }
 
     fn place(

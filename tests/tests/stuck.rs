@@ -105,6 +105,45 @@ fn while_one_flush_is_stuck_every_other_shard_commits_and_the_stuck_one_follows_
 }
 
 #[test]
+fn while_many_flushes_are_stuck_and_one_of_them_has_several_files_others_commit() {
+    let Some(disk) = HeldDisk::mount_for("many stuck flushes that nobody else waits for") else {
+        return;
+    };
+    let small = ("FELIX_DURABLE_SEGMENT_BYTES", "8388608");
+    // Long enough that all is written before the first flush, which would hold up further writes.
+    let rare = ("FELIX_DURABLE_FSYNC_INTERVAL_MS", "5000");
+    let broker = Broker::start_on(&disk.path().join("data"), &streams(), &[small, rare]);
+    let hold = disk.hold_flushes(|path| {
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let dir = path.parent().and_then(Path::file_name);
+        is_log && dir.is_some_and(|dir| dir.to_string_lossy().starts_with(PERIODIC))
+    });
+    // More than a segment for each, so that a flush has two files.
+    let mut wire = Wire::connect(broker.port());
+    let shards = i32::try_from(SHARDS).expect("few");
+    let batch = vec![b'x'; 900_000];
+    for partition in 0..shards {
+        for offset in 0..10 {
+            assert_eq!(wire.produce(PERIODIC, partition, &batch), (0, offset));
+        }
+    }
+    let files = 2 * usize::try_from(SHARDS).expect("few");
+    hold.await_held(WAIT, |held| held.len() >= files);
+    for core in 0..broker.cores() {
+        let mut wire = Wire::connect(broker.core_port(core));
+        for topic in [STUCK, COMMIT] {
+            for partition in 0..shards {
+                assert_eq!(wire.produce(topic, partition, b"goes on").0, 0);
+            }
+        }
+    }
+    drop(hold);
+    for partition in 0..shards {
+        assert_eq!(wire.produce(PERIODIC, partition, b"again"), (0, 10));
+    }
+}
+
+#[test]
 fn while_a_directory_cannot_be_synced_other_shards_roll_and_commit() {
     let Some(disk) = HeldDisk::mount_for("a stuck directory that nobody else waits for") else {
         return;

@@ -3,6 +3,7 @@
 use super::Connection;
 use crate::answer::Handled;
 use crate::bill::Bill;
+use crate::charge::Charge;
 use crate::codec::ApiKey;
 use crate::handler::{self, Scope};
 use crate::in_flight::{FetchEnd, Load};
@@ -26,6 +27,7 @@ pub(super) struct Begun {
     load: Load,
     poll_end: Signal,
     bill: Rc<Bill>,
+    request: Charge,
 }
 
 impl<S: Shards, B: ByteStream> Connection<S, B> {
@@ -33,7 +35,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         let bytes_max = self.request_bytes_max();
         let mut bytes = 0;
         let mut begun = false;
-        while bytes < BYTES_PER_TURN_MAX && self.underway.is_none() {
+        while bytes < BYTES_PER_TURN_MAX && self.underway.is_none() && !self.turn.is_spent() {
             let Some(frame_bytes) = self.inbox.whole_frame(bytes_max) else {
                 break;
             };
@@ -70,6 +72,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         // What is there already is counted, whether or not there is room for it.
         let reserved_bytes = std::mem::take(&mut self.reserved_bytes);
         self.inbound.overdraw(bytes.saturating_sub(reserved_bytes));
+        let charge = Charge::of_held(&self.inbound, bytes.max(reserved_bytes));
         self.pulse.request();
         let request = match Request::parse(frame, &mut self.session) {
             Ok(request) => request,
@@ -89,17 +92,21 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         let bill = Rc::new(Bill::new(&self.context.memory.outbound));
         let mut load = Load {
             requests: 1,
-            request_bytes: bytes,
             ..Load::default()
         };
         if reply.api == ApiKey::Produce {
             load.produce_bytes = bytes;
         }
+        let fetch_bytes_max = self.room().fetch_bytes_max();
+        if reply.api == ApiKey::Fetch {
+            // At once, or others that begin meanwhile were promised the same.
+            bill.promise(fetch_bytes_max);
+        }
         let scope = Scope {
             context: &self.context,
             session: &self.session,
             reply,
-            fetch_bytes_max: self.room().fetch_bytes_max(),
+            fetch_bytes_max,
             poll_end: &FetchEnd::new(&poll_end, &bill),
             turn: &self.turn,
         };
@@ -110,6 +117,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                     load,
                     poll_end,
                     bill,
+                    request: charge,
                 },
             ),
             Err(error) => self.refuse_request(&RequestError::body(reply, error)),
@@ -118,8 +126,11 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
 
     pub(super) fn go_on(&mut self, handled: Handled, begun: Begun) {
         match handled {
-            Handled::Done(outcome) => self.in_flight.push_ready(outcome, begun.load),
-            Handled::Waiting(answer) => self.in_flight.push(answer, begun.load),
+            Handled::Done(outcome) => {
+                self.in_flight
+                    .push_ready(outcome, begun.load, begun.request);
+            }
+            Handled::Waiting(answer) => self.in_flight.push(answer, begun.load, begun.request),
             Handled::Polling { answer, bytes_max } => {
                 let load = Load {
                     fetches: 1,
@@ -128,7 +139,12 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                 };
                 self.polls.retain(|poll| !poll.is_alone());
                 self.polls.push(begun.poll_end);
-                self.in_flight.push_fetch(answer, load, begun.bill);
+                self.in_flight
+                    .push_fetch(answer, load, begun.request, begun.bill);
+                if !self.reading {
+                    // It was begun before it was said to stop, and takes what there is.
+                    self.end_polls();
+                }
             }
             Handled::First(more) => self.underway = Some(Underway { more, begun }),
         }

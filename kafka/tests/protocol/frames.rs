@@ -281,3 +281,26 @@ proptest! {
         prop_assert_eq!(bench.served(), 0);
     }
 }
+
+#[test]
+fn a_large_request_that_cannot_be_read_gives_its_memory_back_though_answers_are_not_taken() {
+    let mut bench = Bench::new();
+    bench.publish(clicks(0), &[&"x".repeat(100_000)]);
+    let mut client = bench.connect();
+    client.peer.take_only(0);
+    client.send(ApiKey::Fetch, 11, &fetch("default.clicks", 0, 0));
+    bench.turn();
+    let (_, mut bytes) = client.encode(
+        ApiKey::Produce,
+        9,
+        &produce("default.clicks", 0, &[&"x".repeat(1 << 20)], -1),
+    );
+    // Where the number of topics stands: one that no number ends.
+    bytes[28..48].fill(0xff);
+    client.peer.send(&bytes);
+    bench.turn();
+    assert_eq!(bench.served(), 1, "it still has an answer to take");
+    assert!(bench.context.memory.outbound.used() > 100_000);
+    assert_eq!(bench.context.memory.inbound.used(), 0);
+    assert_eq!(bench.context.metrics.protocol_errors.value(), 1);
+}

@@ -3,6 +3,7 @@
 
 use crate::bench::Bench;
 use crate::metadata::all_topics;
+use felix_core::limits::FETCH_BYTES_MAX;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -81,4 +82,61 @@ fn a_produce_to_very_many_partitions_is_begun_in_turns() {
         .with_acks(-1)
         .with_topic_data(vec![topic]);
     takes_turns(ApiKey::Produce, 7, &request);
+}
+
+/// A Fetch that is begun in turns, of one partition that is there.
+fn wide_fetch() -> FetchRequest {
+    let partitions = (0..PARTITIONS).map(|index| FetchPartition::default().with_partition(index));
+    let topic = FetchTopic::default()
+        .with_topic(clicks())
+        .with_partitions(partitions.collect());
+    FetchRequest::default()
+        .with_max_wait_ms(30_000)
+        .with_min_bytes(1)
+        .with_max_bytes(50 << 20)
+        .with_session_epoch(-1)
+        .with_topics(vec![topic])
+}
+
+#[test]
+fn fetches_that_begin_in_turns_are_not_promised_the_same_memory() {
+    let mut bench = Bench::new();
+    let pool = bench.context.memory.outbound.clone();
+    let all = pool.unpromised();
+    let mut clients: Vec<_> = (0..8).map(|_| bench.connect()).collect();
+    for client in &mut clients {
+        client.send(ApiKey::Fetch, 11, &wide_fetch());
+    }
+    bench.polls(6);
+    assert!(clients.iter_mut().all(|client| client.take().is_none()));
+    assert_eq!(all - pool.unpromised(), 8 * FETCH_BYTES_MAX);
+    bench.turn();
+    drop(clients);
+    bench.turn();
+    assert_eq!((pool.used(), pool.unpromised()), (0, all));
+}
+
+#[test]
+fn a_poll_that_is_begun_in_turns_ends_when_the_broker_does() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect();
+    // Every partition is there, so that nothing but records would end the poll.
+    bench.widen_catalog(30);
+    let topics = (0..30).map(|number| {
+        let partitions = (0..1024).map(|index| FetchPartition::default().with_partition(index));
+        let name = format!("default.wide-{number}");
+        FetchTopic::default()
+            .with_topic(TopicName(StrBytes::from_string(name)))
+            .with_partitions(partitions.collect())
+    });
+    client.send(
+        ApiKey::Fetch,
+        11,
+        &wide_fetch().with_topics(topics.collect()),
+    );
+    bench.polls(2);
+    bench.context.drain.raise();
+    bench.turn();
+    assert!(client.take().is_some(), "with what there is");
+    assert_eq!(bench.served(), 0);
 }

@@ -6,7 +6,8 @@ use super::poison::Distrust;
 use super::segment::Segment;
 use crate::disk::Dir;
 use felix_core::Offset;
-use futures_util::future::try_join_all;
+use felix_core::limits::FILES_FLUSHED_AT_ONCE_MAX;
+use futures_util::{StreamExt, TryStreamExt, future, stream};
 use std::rc::Rc;
 
 /// A flush to be awaited without holding the log. One at a time per log: the kernel reports a
@@ -40,14 +41,17 @@ pub struct Flushed {
 }
 
 impl Flush {
-    /// Does it: `fdatasync` of the dirty segments on the ring, all at once; then, where a file was
+    /// Does it: `fdatasync` of the dirty segments on the ring, two at once; then, where a file was
     /// made, the directory on a blocking thread. Index files and checkpoint follow by
     /// [`super::Indexing`], for no record waits for them.
     ///
     /// # Errors
     /// The disk's own fault. It is to be brought back by [`super::Log::flushed`] all the same.
     pub async fn run(self) -> Result<Flushed, LogError> {
-        try_join_all(self.dirty.iter().map(|segment| segment.flush())).await?;
+        stream::iter(self.dirty.iter().map(|segment| segment.flush()))
+            .buffer_unordered(FILES_FLUSHED_AT_ONCE_MAX)
+            .try_for_each(|()| future::ready(Ok(())))
+            .await?;
         if self.dir_changes.is_some() {
             self.dir.sync().await.map_err(|cause| LogError::Disk {
                 dir: self.dir.path().to_owned(),

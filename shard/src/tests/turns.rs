@@ -1,15 +1,16 @@
-//! Work of any size is done in turns with other tasks, and in the order asked.
+//! Work of any size is done in turns with other tasks, and each message's in the order asked.
 
 use super::timings::taken;
 use super::{Bench, Never, Rig, batch, run};
 use crate::event::step_aside;
 use felix_core::limits::REQUEST_ELEMENTS_MAX;
-use felix_core::shards::{Acks, Append, OffsetQuery, OffsetSpec};
-use felix_core::{Durability, Offset, Shards};
+use felix_core::shards::{Acks, Append, Appended, OffsetQuery, OffsetSpec};
+use felix_core::{Durability, Offset, ShardError, Shards};
 use futures_util::FutureExt;
 use futures_util::future::{join, join_all};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 const MANY: u32 = 2000;
@@ -24,7 +25,7 @@ fn appends(bench: &Bench, shard: u32, count: u32) -> Vec<Append> {
 }
 
 #[test]
-fn a_message_of_many_batches_is_placed_in_turns_and_no_later_one_overtakes_it() {
+fn a_message_of_many_batches_is_placed_in_turns_and_in_its_order() {
     for durability in [Durability::Periodic, Durability::OnCommit] {
         run(Rig::new(2, durability), |bench| async move {
             if !bench.is_first() {
@@ -34,19 +35,95 @@ fn a_message_of_many_batches_is_placed_in_turns_and_no_later_one_overtakes_it() 
                 let router = &bench.router;
                 let mut long = Box::pin(router.append(appends(&bench, shard, MANY), Acks::All));
                 assert!((&mut long).now_or_never().is_none(), "it takes turns");
-                let mut short = Box::pin(router.append(appends(&bench, shard, 1), Acks::All));
-                assert!((&mut short).now_or_never().is_none(), "it waits its turn");
-                let (long, short) = join(long, short).await;
-                let (long, short) = join(long, short).await;
+                let long = long.await.await;
                 for (number, appended) in (0_u64..).zip(&long) {
                     let base = appended.as_ref().unwrap().base_offset;
                     assert_eq!(base, Offset::new(number));
                 }
-                let base = short[0].as_ref().unwrap().base_offset;
-                assert_eq!(base, Offset::new(u64::from(MANY)));
             }
         });
     }
+}
+
+/// Large messages that wait when a small one comes.
+const LARGE: u64 = 16;
+/// Batches of a few bytes that fit one slice of placing, and one message's turn in it.
+const BATCHES_OF_A_SLICE: u64 = 64;
+const BATCHES_OF_A_TURN: u64 = 4;
+
+#[test]
+fn a_small_message_is_placed_within_a_round_of_the_large_ones_that_came_before() {
+    for durability in [Durability::Periodic, Durability::OnCommit] {
+        run(Rig::new(1, durability), |bench| async move {
+            // The first one finds nobody and has a slice; then each has its turn.
+            let before_max = BATCHES_OF_A_SLICE + LARGE * BATCHES_OF_A_TURN;
+            a_small_one_among_large_ones(&bench, 0, before_max, || ()).await;
+        });
+    }
+}
+
+#[test]
+fn a_small_message_from_another_core_is_placed_within_a_round_too() {
+    for durability in [Durability::Periodic, Durability::OnCommit] {
+        let held = Arc::new(Barrier::new(2));
+        run(Rig::new(2, durability), move |bench| {
+            let held = Arc::clone(&held);
+            async move {
+                held.wait();
+                if bench.is_first() {
+                    // The owner takes one message after another out of the lane, and may place a
+                    // slice after each.
+                    let before_max = (LARGE + 1) * BATCHES_OF_A_SLICE + LARGE * BATCHES_OF_A_TURN;
+                    a_small_one_among_large_ones(&bench, 1, before_max, || {
+                        held.wait();
+                    })
+                    .await;
+                } else {
+                    // It does nothing until all messages are in its lane.
+                    held.wait();
+                }
+            }
+        });
+    }
+}
+
+/// Sends large messages and a small one, all for the shard, and only then calls `sent`. At most
+/// `before_max` batches may have been placed before the small one.
+async fn a_small_one_among_large_ones(
+    bench: &Bench,
+    shard: u32,
+    before_max: u64,
+    sent: impl FnOnce(),
+) {
+    let router = &bench.router;
+    let ask = |count| {
+        let mut asked = Box::pin(router.append(appends(bench, shard, count), Acks::All));
+        let at_once = (&mut asked).now_or_never();
+        (asked, at_once.is_some())
+    };
+    let large: Vec<_> = (0..LARGE).map(|_| ask(MANY)).collect();
+    let small = ask(1);
+    sent();
+    let mut messages = Vec::new();
+    for (asked, at_once) in large.into_iter().chain([small]) {
+        assert!(!at_once, "it takes turns");
+        messages.push(asked);
+    }
+    let results = join_all(join_all(messages).await).await;
+    let bases: Vec<Vec<u64>> = results.iter().map(|message| bases(message)).collect();
+    for of_message in &bases {
+        assert!(of_message.is_sorted(), "a message keeps its order");
+    }
+    let before = bases.last().expect("the small one")[0];
+    assert!(before <= before_max, "{before} were placed before");
+    let mut all = bases.concat();
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..LARGE * u64::from(MANY) + 1));
+}
+
+fn bases(results: &[Result<Appended, ShardError>]) -> Vec<u64> {
+    let base = |result: &Result<Appended, _>| result.as_ref().unwrap().base_offset.get();
+    results.iter().map(base).collect()
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! The kernel threads that wait for devices on behalf of a core.
+//!
+//! A flush holds one of them until it ends. The kernel would allow a thread as many as its first
+//! ring has entries, and that is whichever ring its libraries made first: two for one core and eight
+//! for another, so that a few flushes of a device that hangs would stop every flush of the core.
+
+use felix_core::limits::DEVICE_WAITERS_MAX;
+use rustix::io::{self, Errno};
+use rustix::io_uring::{IoringRegisterOp, io_uring_params, io_uring_register, io_uring_setup};
+
+/// Lets the calling thread have as many as [`DEVICE_WAITERS_MAX`] says, for whatever rings it makes.
+/// Before Linux 5.15 this cannot be said, and the kernel's own bound stays.
+///
+/// # Errors
+/// No ring can be made.
+pub(crate) fn allow() -> io::Result<()> {
+    let most = u32::try_from(DEVICE_WAITERS_MAX).expect("a small number");
+    // Zero leaves the other kind, for sockets and pipes, as it is.
+    let mut most = [most, 0];
+    let mut params = io_uring_params::default();
+    #[expect(
+        unsafe_code,
+        reason = "rustix leaves the rules of rings to its callers"
+    )]
+    // SAFETY: the parameters ask for nothing special, so the kernel takes no pointer from them.
+    let ring = unsafe { io_uring_setup(1, &mut params) }?;
+    #[expect(
+        unsafe_code,
+        reason = "rustix leaves the rules of rings to its callers"
+    )]
+    // SAFETY: this operation reads and writes an array of two numbers, which outlives the call.
+    let said = unsafe {
+        io_uring_register(
+            &ring,
+            IoringRegisterOp::RegisterIowqMaxWorkers,
+            most.as_mut_ptr().cast(),
+            2,
+        )
+    };
+    match said {
+        Ok(_) | Err(Errno::INVAL) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_thread_may_have_many_whatever_ring_it_made_first() {
+        super::allow().unwrap();
+    }
+}
