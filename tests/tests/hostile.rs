@@ -221,9 +221,15 @@ fn what_is_no_request_is_closed_and_logged() {
     let errors = broker.metrics().sum("felix_kafka_protocol_errors_total");
     let expected = f64::from(u32::try_from(closed).expect("it is small"));
     assert_eq!(errors, Some(expected));
-    let lines = |log: &str| log.matches("closing a Kafka connection").count();
-    let log = broker.logged(|log| lines(log) >= closed);
-    assert_eq!(lines(&log), closed, "{log}");
+    // Where one core got more than ten of a kind in a second, it counts those it did not write.
+    let left_out = broker.metrics().sum("felix_log_left_out_total");
+    let lines = |log: &str| {
+        let lines = log.matches("closing a Kafka connection").count();
+        f64::from(u32::try_from(lines).expect("it is small"))
+    };
+    let written = expected - left_out.expect("it is counted");
+    let log = broker.logged(|log| lines(log) >= written);
+    assert_eq!(lines(&log), written, "{log}");
 }
 
 /// What an attacker sends on one connection.
