@@ -225,6 +225,17 @@ impl Broker {
         Metrics::new(page)
     }
 
+    /// One of its numbers, over all labels.
+    ///
+    /// Panics where there is none of that name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> f64 {
+        let metrics = self.metrics();
+        metrics
+            .sum(name)
+            .unwrap_or_else(|| panic!("no {name} in {}", metrics.page()))
+    }
+
     /// What it logged up to now.
     pub fn log(&mut self) -> String {
         let printed = String::from_utf8_lossy(self.process.stdout()).into_owned();

@@ -31,7 +31,7 @@ pub mod trace;
 pub mod wire;
 
 pub use broker::{Broker, Policy, Stream};
-pub use clock::{wall_ms, within};
+pub use clock::{eventually, wall_ms, within};
 pub use descriptors::Descriptors;
 pub use held_disk::{Failing, HeldDisk, Hold};
 pub use metrics::Metrics;

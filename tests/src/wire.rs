@@ -173,16 +173,7 @@ impl Wire {
         partition: i32,
         value: &[u8],
     ) -> io::Result<()> {
-        let data = PartitionProduceData::default()
-            .with_index(partition)
-            .with_records(Some(batch(value)));
-        let topic = TopicProduceData::default()
-            .with_name(TopicName(StrBytes::from_static_str(topic)))
-            .with_partition_data(vec![data]);
-        let request = ProduceRequest::default()
-            .with_acks(-1)
-            .with_timeout_ms(30_000)
-            .with_topic_data(vec![topic]);
+        let request = produce_request(topic, partition, batch(value));
         self.send(&request, PRODUCE_VERSION)
     }
 
@@ -192,6 +183,21 @@ impl Wire {
         let place = &answer.responses[0].partition_responses[0];
         (place.error_code, place.base_offset)
     }
+}
+
+/// A request to write these records to one partition with acks=all.
+#[must_use]
+pub fn produce_request(topic: &'static str, partition: i32, records: Bytes) -> ProduceRequest {
+    let data = PartitionProduceData::default()
+        .with_index(partition)
+        .with_records(Some(records));
+    let topic = TopicProduceData::default()
+        .with_name(TopicName(StrBytes::from_static_str(topic)))
+        .with_partition_data(vec![data]);
+    ProduceRequest::default()
+        .with_acks(-1)
+        .with_timeout_ms(30_000)
+        .with_topic_data(vec![topic])
 }
 
 fn fetch(topic: &'static str, partition: i32, offset: i64, wait_ms: i32) -> FetchRequest {

@@ -5,10 +5,9 @@
 use bytes::Bytes;
 use felix_core::Timestamp;
 use felix_core::batch::{BatchBuilder, Codec};
-use felix_tests::{Broker, Record, Stream, dump_log, kcat, python, wire::Wire};
-use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::{ProduceRequest, TopicName};
-use kafka_protocol::protocol::StrBytes;
+use felix_tests::wire::{Wire, produce_request};
+use felix_tests::{Broker, Record, Stream, dump_log, kcat, python};
+use kafka_protocol::messages::ProduceRequest;
 use lz4_flex::frame::{BlockMode, BlockSize, FrameInfo};
 use std::io::Write;
 
@@ -152,14 +151,7 @@ fn batch(&(name, codec, compress): &Form) -> Bytes {
 /// Writes a batch: error code and sentence.
 fn produce(wire: &mut Wire, records: Bytes) -> (i16, String) {
     const VERSION: i16 = 9;
-    let data = PartitionProduceData::default().with_records(Some(records));
-    let topic = TopicProduceData::default()
-        .with_name(TopicName(StrBytes::from_static_str(TOPIC)))
-        .with_partition_data(vec![data]);
-    let request = ProduceRequest::default()
-        .with_acks(-1)
-        .with_timeout_ms(30_000)
-        .with_topic_data(vec![topic]);
+    let request = produce_request(TOPIC, 0, records);
     wire.send(&request, VERSION).expect("the broker reads");
     let answer = wire.receive::<ProduceRequest>(VERSION);
     let place = &answer.responses[0].partition_responses[0];

@@ -10,9 +10,8 @@
 )]
 
 use felix_tests::wire::Wire;
-use felix_tests::{Broker, HeldDisk, Policy, Stream};
+use felix_tests::{Broker, HeldDisk, Policy, Stream, eventually};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -51,21 +50,8 @@ fn is_named(path: &Path, part: &str) -> bool {
     is_in_first_shard(path) && name.is_some_and(|name| name.contains(part))
 }
 
-fn metric(broker: &Broker, name: &str) -> f64 {
-    broker.metrics().sum(name).expect("it is shown")
-}
-
 fn unsynced(broker: &Broker) -> f64 {
-    metric(broker, "felix_storage_unsynced_bytes")
-}
-
-/// What a broker shows can only be asked for, not awaited.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WAIT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not in {WAIT:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
+    broker.metric("felix_storage_unsynced_bytes")
 }
 
 /// Writes to every shard but the first and reads it back.
@@ -92,7 +78,7 @@ fn assert_failed(broker: &Broker, wire: &mut Wire) {
     let answer = wire.fetch(TOPIC, 0, 0, 0);
     let part = &answer.responses[0].partitions[0];
     assert_eq!(part.error_code, KAFKA_STORAGE_ERROR);
-    assert_eq!(metric(broker, "felix_shard_failed"), 1.0);
+    assert_eq!(broker.metric("felix_shard_failed"), 1.0);
 }
 
 fn acknowledged(wire: &mut Wire, count: i64) {
@@ -119,7 +105,7 @@ fn what_a_periodic_shard_acknowledged_before_its_disk_was_full_is_flushed_within
     acknowledged(&mut wire, 5);
     let full = disk.refuse_space(is_log);
     assert_failed(&broker, &mut wire);
-    let syncs = || metric(&broker, "felix_storage_sync_total");
+    let syncs = || broker.metric("felix_storage_sync_total");
     let (written, before) = (unsynced(&broker), syncs());
     assert!(written > 0.0, "what was acknowledged counts");
     let hold = disk.hold_flushes(is_log);
@@ -127,9 +113,9 @@ fn what_a_periodic_shard_acknowledged_before_its_disk_was_full_is_flushed_within
     others_go_on(&mut wire);
     assert!(unsynced(&broker) >= written, "not before it is flushed");
     drop(hold);
-    until("everything is durable", || unsynced(&broker) == 0.0);
+    eventually("everything is durable", || unsynced(&broker) == 0.0);
     assert!(syncs() > before);
-    assert_eq!(metric(&broker, "felix_storage_sync_failures_total"), 0.0);
+    assert_eq!(broker.metric("felix_storage_sync_failures_total"), 0.0);
     assert_failed(&broker, &mut wire);
     others_go_on(&mut wire);
 
@@ -162,7 +148,7 @@ fn a_shard_without_an_interval_that_fails_after_a_roll_has_its_full_segment_flus
     assert!(unsynced(&broker) > 0.0);
     others_go_on(&mut wire);
     drop(hold);
-    until("only the others' records are not flushed", || {
+    eventually("only the others' records are not flushed", || {
         unsynced(&broker) < 900_000.0
     });
     drop(full);
@@ -191,11 +177,11 @@ fn appends_that_waited_for_a_commit_when_their_shard_failed_are_told_once_and_of
     assert_eq!(wire.receive_produce().0, KAFKA_STORAGE_ERROR);
     assert_eq!(wire.receive_produce().0, KAFKA_STORAGE_ERROR);
     assert!(full.count() >= 1);
-    let commits = || metric(&broker, "felix_storage_sync_appends_total");
+    let commits = || broker.metric("felix_storage_sync_appends_total");
     let before = commits();
     assert!(unsynced(&broker) > 0.0);
     drop(hold);
-    until("everything is durable", || unsynced(&broker) == 0.0);
+    eventually("everything is durable", || unsynced(&broker) == 0.0);
     assert_eq!(commits(), before, "the flush acknowledged nothing");
     assert_failed(&broker, &mut wire);
     others_go_on(&mut wire);
@@ -246,7 +232,7 @@ fn after_a_failed_flush_nothing_is_flushed_again_and_its_bytes_stay_counted() {
     let mut wire = Wire::connect(broker.port());
     let failing = disk.fail_flushes(is_log);
     assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, 0));
-    until("it failed", || metric(&broker, "felix_shard_failed") == 1.0);
+    eventually("it failed", || broker.metric("felix_shard_failed") == 1.0);
     assert_failed(&broker, &mut wire);
     others_go_on(&mut wire);
     assert!(unsynced(&broker) > 0.0);
@@ -291,19 +277,19 @@ fn a_shard_whose_index_files_cannot_be_written_goes_on_and_they_follow_when_they
             assert_eq!(wire.produce(TOPIC, 0, b"goes on"), (0, end));
             end += 1;
         }
-        let failures = || metric(&broker, "felix_storage_indexing_failures_total");
+        let failures = || broker.metric("felix_storage_indexing_failures_total");
         let attempts = full.count();
         assert!(attempts >= 2, "it is tried again");
         assert!(attempts <= begun.elapsed().as_secs() + 1, "{attempts}");
-        until("all are counted", || failures() >= 2.0);
-        assert_eq!(metric(&broker, "felix_shard_failed"), 0.0);
+        eventually("all are counted", || failures() >= 2.0);
+        assert_eq!(broker.metric("felix_shard_failed"), 0.0);
         others_go_on(&mut wire);
 
         drop(full);
         let index = beneath(&disk, &broker)
             .join(FIRST_LOG)
             .with_extension("index");
-        until("the index files are written", || {
+        eventually("the index files are written", || {
             assert_eq!(wire.produce(TOPIC, 0, b"goes on"), (0, end));
             end += 1;
             index.exists()
@@ -357,7 +343,7 @@ fn a_shard_whose_directory_cannot_be_synced_for_its_index_files_fails() {
     let failing = disk.fail_dir_flushes(move |path| is_first_shard(path) && index.exists());
     roll(&mut wire, 0);
     failing.await_count(1, WAIT);
-    until("it failed", || metric(&broker, "felix_shard_failed") == 1.0);
+    eventually("it failed", || broker.metric("felix_shard_failed") == 1.0);
     assert_failed(&broker, &mut wire);
     others_go_on(&mut wire);
 }

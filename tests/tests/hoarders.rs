@@ -2,7 +2,7 @@
 //! connections as they like. Whoever comes from another address is served as soon as one of those
 //! who hold it has to go, and memory stays within its bounds.
 
-use felix_tests::{Broker, Stream, wire::Wire, within};
+use felix_tests::{Broker, Stream, eventually, wire::Wire, within};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::{FetchRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TOPIC: &str = "hoarders.many";
 
@@ -40,27 +40,7 @@ fn broker() -> Broker {
     Broker::start_with(&[Stream::new(TOPIC, 2)], &MEMORY)
 }
 
-fn metric(broker: &Broker, name: &str) -> f64 {
-    let metrics = broker.metrics();
-    metrics
-        .sum(name)
-        .unwrap_or_else(|| panic!("no {name} in {}", metrics.page()))
-}
-
-/// Asks until `holds` does; the broker can only be asked.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    #[expect(clippy::disallowed_methods, reason = "a test owns its clock")]
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
-        pause();
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "drips take their time, and what is asked for cannot be awaited"
-)]
+#[expect(clippy::disallowed_methods, reason = "drips take their time")]
 fn pause() {
     thread::sleep(Duration::from_millis(50));
 }
@@ -137,7 +117,7 @@ fn another_address_publishes_beside(count: usize, drip: usize) {
     let port = broker.core_port(0);
     let _claimers = Claimers::start(port, count, drip);
     eventually("all but two wait", || {
-        let waits = metric(&broker, "felix_memory_waits_total");
+        let waits = broker.metric("felix_memory_waits_total");
         waits >= f64::from(u32::try_from(count).expect("few") - 2)
     });
     let mut wire = Wire::over(connect(OTHER, port, false));
@@ -184,7 +164,7 @@ fn readers_that_ask_for_a_byte_of_large_batches_and_take_nothing_hold_a_bounded_
         })
         .collect();
     eventually("most wait", || {
-        let waits = metric(&broker, "felix_memory_waits_total");
+        let waits = broker.metric("felix_memory_waits_total");
         waits >= f64::from(u32::try_from(READERS - 2).expect("few"))
     });
     let held = broker.resident_bytes().saturating_sub(before);
@@ -200,11 +180,11 @@ fn readers_that_ask_for_a_byte_of_large_batches_and_take_nothing_hold_a_bounded_
     let answer = within(ONE_HOLDER, || other.fetch(TOPIC, 0, 0, 0));
     let records = answer.responses[0].partitions[0].records.as_ref();
     assert!(records.is_some_and(|records| records.len() > BATCH_BYTES));
-    assert!(metric(&broker, "felix_kafka_stalled_closed_total") > 0.0);
+    assert!(broker.metric("felix_kafka_stalled_closed_total") > 0.0);
 
     drop(slow);
     eventually("all is given back", || {
-        metric(&broker, "felix_memory_used_bytes") == 0.0
+        broker.metric("felix_memory_used_bytes") == 0.0
     });
 }
 
@@ -251,14 +231,14 @@ fn polls_of_everything_watch_a_bounded_number_of_shards_and_slow_down_no_poll_of
             wire.send(&request, 11).expect("it is read");
         }
         eventually("all polls wait", || {
-            metric(&broker, "felix_shard_waiting_fetches") >= count(round * CONNECTIONS)
+            broker.metric("felix_shard_waiting_fetches") >= count(round * CONNECTIONS)
         });
     }
     let held = broker.resident_bytes().saturating_sub(before);
     let bound = WATCHED_MAX * WATCHED_BYTES + CONNECTIONS * POLLS * 1024 * ASKED_BYTES;
     assert!(held <= bound, "{held} bytes, at most {bound} were promised");
     // 128 of them watch 1024 shards each: all that one core's connections may.
-    let unwatched = metric(&broker, "felix_shard_unwatched_polls_total");
+    let unwatched = broker.metric("felix_shard_unwatched_polls_total");
     assert_eq!(unwatched, count(CONNECTIONS * POLLS - 128));
     let mut reader = Wire::over(connect(OTHER, port, false));
     reader.send_fetch(TOPIC, 7, 0, 30_000).expect("it is read");

@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use felix_core::Timestamp;
 use felix_core::batch::BatchBuilder;
-use felix_tests::{Broker, Stream, wire::Wire, within};
+use felix_tests::wire::{Wire, produce_request};
+use felix_tests::{Broker, Stream, eventually, within};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{ProduceRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
@@ -33,29 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn broker(settings: &[(&'static str, &'static str)]) -> Broker {
     Broker::start_with(&[Stream::new(TOPIC, 2)], settings)
-}
-
-/// Asks until `holds` does; the broker can only be asked.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    #[expect(clippy::disallowed_methods, reason = "a test owns its clock")]
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        #[expect(clippy::disallowed_methods, reason = "a test owns its clock")]
-        let now = Instant::now();
-        assert!(now < deadline, "never: {what}");
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what is asked for cannot be awaited"
-        )]
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn metric(broker: &Broker, name: &str) -> f64 {
-    let metrics = broker.metrics();
-    metrics
-        .sum(name)
-        .unwrap_or_else(|| panic!("no {name} in {}", metrics.page()))
 }
 
 /// A connection whose kernel keeps next to nothing for it.
@@ -118,9 +96,9 @@ fn a_connection_that_asks_nothing_is_closed_with_a_clean_end_and_a_waiting_one_i
     assert_eq!(answer.responses[0].partitions[0].error_code, 0);
     let mut socket = polling.socket();
     assert_eq!(socket.read(&mut [0]).expect("then it is idle, too"), 0);
-    assert_eq!(metric(&broker, "felix_kafka_idle_closed_total"), 7.0);
+    assert_eq!(broker.metric("felix_kafka_idle_closed_total"), 7.0);
     eventually("they leave nothing behind", || {
-        metric(&broker, "felix_kafka_connections") == 0.0
+        broker.metric("felix_kafka_connections") == 0.0
     });
 }
 
@@ -131,14 +109,7 @@ fn a_request_that_takes_longer_than_the_idle_timeout_to_arrive_is_not_idle() {
     let broker = broker(&[("FELIX_KAFKA_IDLE_TIMEOUT_MS", "500")]);
     let value = vec![b'v'; 1 << 20];
     let batch = BatchBuilder::new().record(Timestamp(1), None, Some(&value));
-    let data = PartitionProduceData::default().with_records(Some(batch.build().freeze()));
-    let topic = TopicProduceData::default()
-        .with_name(TopicName(StrBytes::from_static_str(TOPIC)))
-        .with_partition_data(vec![data]);
-    let request = ProduceRequest::default()
-        .with_acks(-1)
-        .with_timeout_ms(30_000)
-        .with_topic_data(vec![topic]);
+    let request = produce_request(TOPIC, 0, batch.build().freeze());
     let mut wire = Wire::connect(broker.port());
     let frame = wire.frame(&request, 7);
     #[expect(clippy::disallowed_methods, reason = "a test owns its clock")]
@@ -154,7 +125,7 @@ fn a_request_that_takes_longer_than_the_idle_timeout_to_arrive_is_not_idle() {
     // With nothing more to say it is idle like any other.
     let mut socket = wire.socket();
     assert_eq!(socket.read(&mut [0]).expect("an end, not a reset"), 0);
-    assert_eq!(metric(&broker, "felix_kafka_idle_closed_total"), 1.0);
+    assert_eq!(broker.metric("felix_kafka_idle_closed_total"), 1.0);
 }
 
 #[test]
@@ -165,7 +136,7 @@ fn zero_lets_idle_connections_live() {
     let mut busy = Wire::connect(broker.port());
     behaves(&mut busy, 0, 100, 200);
     drop(idle.metadata());
-    assert_eq!(metric(&broker, "felix_kafka_idle_closed_total"), 0.0);
+    assert_eq!(broker.metric("felix_kafka_idle_closed_total"), 0.0);
 }
 
 #[test]
@@ -190,7 +161,7 @@ fn a_peer_that_is_closed_while_it_sends_still_gets_what_it_was_answered() {
         }
     }
     eventually("none is kept once its peer has ended", || {
-        metric(&broker, "felix_net_open_connections") == 0.0
+        broker.metric("felix_net_open_connections") == 0.0
     });
 }
 
@@ -231,7 +202,7 @@ fn a_thousand_readers_that_take_nothing_hold_a_bounded_memory_and_nobody_else_wa
     );
     // However the kernel spread the readers over the cores: all that there is for answers is held.
     eventually("the memory for answers is used up", || {
-        let used_up = metric(&broker, "felix_memory_used_bytes") >= USED_UP_BYTES;
+        let used_up = broker.metric("felix_memory_used_bytes") >= USED_UP_BYTES;
         if !used_up {
             for core in 0..broker.cores() {
                 let mut wire = narrow(broker.core_port(core));
@@ -244,11 +215,11 @@ fn a_thousand_readers_that_take_nothing_hold_a_bounded_memory_and_nobody_else_wa
 
     // Those who hold what others want, and do nothing, have to go in the end.
     eventually("stalled readers are closed", || {
-        metric(&broker, "felix_kafka_stalled_closed_total") > 0.0
+        broker.metric("felix_kafka_stalled_closed_total") > 0.0
     });
     drop(slow);
     eventually("all is given back", || {
-        metric(&broker, "felix_memory_used_bytes") == 0.0
+        broker.metric("felix_memory_used_bytes") == 0.0
     });
 }
 
@@ -340,7 +311,7 @@ fn requests_that_are_only_claimed_hold_up_nobody() {
     let port = broker.core_port(0);
     let _drippers = Drippers::start(port, 16, 4);
     behaves(&mut Wire::connect(port), 0, 900_000, 20);
-    assert_eq!(metric(&broker, "felix_memory_waits_total"), 0.0);
+    assert_eq!(broker.metric("felix_memory_waits_total"), 0.0);
 }
 
 #[test]
@@ -349,15 +320,15 @@ fn requests_that_never_arrive_whole_hold_up_large_ones_for_a_while_and_small_one
     let port = broker.core_port(0);
     let _drippers = Drippers::start(port, 5, 200 << 10);
     eventually("the memory is used up", || {
-        metric(&broker, "felix_memory_waits_total") > 0.0
+        broker.metric("felix_memory_waits_total") > 0.0
     });
     behaves(&mut Wire::connect(port), 0, 1000, 100);
-    assert_eq!(metric(&broker, "felix_kafka_stalled_closed_total"), 0.0);
+    assert_eq!(broker.metric("felix_kafka_stalled_closed_total"), 0.0);
     // The other core's memory is its own.
     behaves(&mut Wire::connect(broker.core_port(1)), 1, 900_000, 3);
     // On the same core a large request gets its turn once those who hardly go on have to go.
     behaves(&mut Wire::connect(port), 0, 900_000, 1);
-    assert!(metric(&broker, "felix_kafka_stalled_closed_total") > 0.0);
+    assert!(broker.metric("felix_kafka_stalled_closed_total") > 0.0);
 }
 
 #[test]
@@ -367,12 +338,12 @@ fn cores_that_look_before_they_sleep_do_not_sleep_between_requests_and_lose_noth
     let mut wire = Wire::connect(broker.core_port(0));
     behaves(&mut wire, 0, 100, 1);
     behaves(&mut wire, 1, 100, 1);
-    let before = metric(&broker, "felix_net_parks_total");
+    let before = broker.metric("felix_net_parks_total");
     behaves(&mut wire, 0, 100, 100);
     behaves(&mut wire, 1, 100, 100);
-    let slept = metric(&broker, "felix_net_parks_total") - before;
+    let slept = broker.metric("felix_net_parks_total") - before;
     assert_eq!(slept, 0.0, "sleeps in four hundred round trips");
-    assert!(metric(&broker, "felix_shard_hops_total") > 0.0);
+    assert!(broker.metric("felix_shard_hops_total") > 0.0);
     for partition in 0..2 {
         let answer = wire.fetch(TOPIC, partition, 0, 0);
         assert_eq!(answer.responses[0].partitions[0].high_watermark, 101);
@@ -386,7 +357,7 @@ fn idle_cores_ask_their_sockets_nothing() {
     for wire in &mut idle {
         drop(wire.metadata());
     }
-    let polls = || metric(&broker, "felix_net_polls_total");
+    let polls = || broker.metric("felix_net_polls_total");
     let mut before = polls();
     eventually("they come to rest", || {
         let now = polls();

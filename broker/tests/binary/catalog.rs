@@ -1,34 +1,9 @@
-use crate::harness::{Broker, dev, field, refused};
-use crate::wire::{base_offset, call, is_readable, produce};
-use rustix::process::Signal;
+use crate::harness::{Broker, VALUE, dev, end, opened, refused, write};
+use crate::wire::is_readable;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use tempfile::tempdir;
-
-const VALUE: &[u8] = b"written before";
-
-/// A broker's stream, and the generation of one of its shards.
-fn opened(broker: &mut Broker) -> (String, u32) {
-    let id = field(&broker.line("stream"), "id");
-    let generation = field(&broker.line("open"), "generation").parse().unwrap();
-    (id, generation)
-}
-
-fn end(broker: Broker) {
-    broker.signal(Signal::TERM);
-    let (status, lines) = broker.wait();
-    assert_eq!(status.code(), Some(0), "{lines:#?}");
-}
-
-/// A broker has written a record and ended; its stream.
-fn write(data: &Path) -> (String, u32) {
-    let mut broker = Broker::start(data, &[]);
-    let opened = opened(&mut broker);
-    assert_eq!(base_offset(&call(broker.kafka(), &produce(VALUE))), 0);
-    end(broker);
-    opened
-}
 
 /// The flags of a broker without any stream.
 fn without_streams(data: &Path) -> Vec<&str> {

@@ -1,5 +1,6 @@
 //! A broker process, its log lines, and what can be asked of it.
 
+use crate::wire::{base_offset, call, produce};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -192,6 +193,32 @@ pub(crate) fn dev(data: &Path) -> [&str; 12] {
         "--shutdown-drain-timeout-ms=5000",
         "--durable-fsync-interval-ms=10",
     ]
+}
+
+/// What [`write`] writes.
+pub(crate) const VALUE: &[u8] = b"written before";
+
+/// A broker's stream, and the generation of the first of its shards that is open.
+pub(crate) fn opened(broker: &mut Broker) -> (String, u32) {
+    let id = field(&broker.line("stream"), "id");
+    let generation = field(&broker.line("open"), "generation").parse().unwrap();
+    (id, generation)
+}
+
+/// Ends a broker, cleanly.
+pub(crate) fn end(broker: Broker) {
+    broker.signal(Signal::TERM);
+    let (status, lines) = broker.wait();
+    assert_eq!(status.code(), Some(0), "{lines:#?}");
+}
+
+/// A broker has written a record and ended; its stream.
+pub(crate) fn write(data: &Path) -> (String, u32) {
+    let mut broker = Broker::start(data, &[]);
+    let opened = opened(&mut broker);
+    assert_eq!(base_offset(&call(broker.kafka(), &produce(VALUE))), 0);
+    end(broker);
+    opened
 }
 
 /// The text of a field of a JSON log line.

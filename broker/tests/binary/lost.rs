@@ -1,40 +1,16 @@
 //! Logs that are not where they were: they are missed, never made again, and come back as they were.
 //! Only the catalog file lets go of them, by naming the stream's identity.
 
-use crate::harness::{Broker, dev, field, refused};
+use crate::harness::{Broker, VALUE, dev, end, field, opened, refused, write};
 use crate::wire::{base_offset, call, end_offset, is_readable, produce};
-use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 
-const VALUE: &[u8] = b"written before";
 const FAILED: &str = "failed: it serves nothing until the broker starts again";
 const ALL_FAILED: &str = "ok\nfailed: default.clicks-0; the log says why\n\
                           failed: default.clicks-1; the log says why\n\
                           failed: default.clicks-2; the log says why";
-
-/// A broker's stream, and the generation of the first of its shards that is open.
-fn opened(broker: &mut Broker) -> (String, u32) {
-    let id = field(&broker.line("stream"), "id");
-    let generation = field(&broker.line("open"), "generation").parse().unwrap();
-    (id, generation)
-}
-
-fn end(broker: Broker) {
-    broker.signal(Signal::TERM);
-    let (status, lines) = broker.wait();
-    assert_eq!(status.code(), Some(0), "{lines:#?}");
-}
-
-/// A broker has written a record and ended; its stream.
-fn write(data: &Path) -> (String, u32) {
-    let mut broker = Broker::start(data, &[]);
-    let opened = opened(&mut broker);
-    assert_eq!(base_offset(&call(broker.kafka(), &produce(VALUE))), 0);
-    end(broker);
-    opened
-}
 
 fn directory(data: &Path, id: &str) -> PathBuf {
     data.join("streams/dev").join(id)
