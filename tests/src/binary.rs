@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 /// The executable of this build's profile, brought up to date once per test process.
 ///
 /// `FELIX_TESTS_BROKER` names another one.
-pub(crate) fn broker() -> &'static Path {
+#[must_use]
+pub fn broker() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("FELIX_TESTS_BROKER") {
         Some(path) => path.into(),

@@ -11,6 +11,7 @@
     reason = "the tools of tests own their clock and show what failed processes said"
 )]
 
+pub mod apache;
 mod binary;
 mod broker;
 mod clock;
@@ -27,15 +28,19 @@ pub mod python;
 mod random;
 mod record;
 mod scale;
+mod shared;
 pub mod trace;
 pub mod wire;
 
+pub use apache::{Apache, USERS};
+pub use binary::broker as broker_binary;
 pub use broker::{Broker, Policy, Stream};
 pub use clock::{eventually, wall_ms, within};
 pub use descriptors::Descriptors;
 pub use held_disk::{Failing, HeldDisk, Hold};
 pub use metrics::Metrics;
-pub use process::{Finished, Process, SIGKILL, SIGTERM};
+pub use process::{Finished, Process, SIGINT, SIGKILL, SIGTERM};
 pub use random::Random;
 pub use record::Record;
 pub use scale::{codec_bytes, flights_rows, is_strict, kill_rounds, traced_answers};
+pub use shared::Shared;

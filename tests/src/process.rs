@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub const SIGKILL: i32 = libc::SIGKILL;
 /// End in order.
 pub const SIGTERM: i32 = libc::SIGTERM;
+/// What Ctrl-C sends.
+pub const SIGINT: i32 = libc::SIGINT;
 
 enum Event {
     Stdout(Vec<u8>),
