@@ -1,7 +1,7 @@
 # `make run` and `make test` set up what they need on a fresh Debian or Ubuntu that has Rust, and
 # do nothing of it twice.
 
-.PHONY: run test test-full check fuzz figures
+.PHONY: run test test-full check fuzz bench bench-micro
 
 # A broker for trying things out, in the foreground: `make run ARGS=--help` shows its settings.
 run:
@@ -30,8 +30,17 @@ check:
 fuzz:
 	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGETS)
 
-# The figures of docs/performance.md on this machine: `make figures ARGS=--quick` for a look.
-figures:
+# A fresh broker against the floors of this machine, in two minutes. `make bench ARGS=race` takes
+# an hour; `make bench ARGS="run --help"` shows what else there is. The program is
+# target/release/felix-bench.
+bench:
 	@scripts/setup-build.sh
-	@cargo build --quiet --release --locked --package felix-broker
-	@cargo run --quiet --release --locked --package felix-benches --bin figures -- $(ARGS)
+	@echo "felix: building; the first time takes some minutes"
+	@cargo build --quiet --release --locked --package felix-broker --package felix-bench
+	@exec "$${CARGO_TARGET_DIR:-target}/release/felix-bench" $(or $(ARGS),race --quick)
+
+# The pieces of the hot path, each by itself: `make bench-micro ARGS="codec --save-baseline before"`
+# measures one group, ARGS="codec --baseline before" compares.
+bench-micro:
+	@scripts/setup-build.sh
+	@cargo bench --quiet --locked --package felix-bench --bench pieces -- $(ARGS)

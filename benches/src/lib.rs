@@ -1,31 +1,26 @@
-//! Figures of a real broker, measured from outside.
+//! A load generator for brokers that speak Kafka, and the floors of the machine it runs on.
 //!
-//! [`Figures::take`] starts the release broker on one core, drives it over loopback from another,
-//! and compares with what the same machine does at least: an [`echo`] of the same sizes, a bare
-//! write and flush. `docs/performance.md` says what each figure shows and what it does not.
+//! What is offered lies in [`load`]: an open loop on pinned threads, through the lean Kafka client
+//! of [`client`]. What the machine does at least lies in [`floor`]. Whatever was measured becomes
+//! [`found`], and [`report`] shows it. `docs/performance.md` says what each figure shows and what
+//! it does not.
 #![expect(
     clippy::disallowed_methods,
     reason = "whoever measures time reads the clock, and waits for others to be ready"
 )]
 
-mod binary;
 pub mod broker;
-mod connection;
-pub mod echo;
-mod figures;
-mod flush;
-mod idle;
-mod latency;
-mod machine;
-mod memory;
-mod pin;
-mod plan;
-mod produce;
-mod report;
-mod round_trip;
-mod throughput;
-mod usage;
-
-pub use figures::Figures;
-pub use plan::Plan;
-pub use report::{json, markdown};
+pub mod child;
+pub mod cli;
+pub mod client;
+pub mod contest;
+pub mod floor;
+pub mod footprint;
+pub mod found;
+pub mod load;
+pub mod open_files;
+pub mod pin;
+pub mod problem;
+pub mod race;
+pub mod report;
+pub mod usage;

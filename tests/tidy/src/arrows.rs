@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tests/fuzz/cargo-fuzz", &["felix-fuzz"]),
     ("tests/tidy", &[]),
     ("benches", ALL),
+    ("benches/librdkafka", &[]),
 ];
 
 const ALL: &[&str] = &["*"];
@@ -28,12 +29,12 @@ const ALL: &[&str] = &["*"];
 const CONFINED: &[(&str, &[&str], &str)] = &[
     (
         "glommio",
-        &["net", "shard", "broker", "tests/fuzz"],
+        &["net", "shard", "broker", "tests/fuzz", "benches"],
         "the runtime stays out of vocabulary and protocols",
     ),
     (
         "rustls",
-        &["net", "client"],
+        &["net", "client", "benches"],
         "encryption belongs to the transport",
     ),
     (

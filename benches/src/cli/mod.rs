@@ -1,0 +1,77 @@
+//! The command line.
+
+mod command;
+mod floor;
+mod footprint;
+mod offer;
+mod output;
+mod race;
+mod run;
+mod security;
+mod sides;
+mod value;
+
+use crate::found::Findings;
+use crate::problem::Problem;
+use output::Output;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What a command left to show, and how it ended.
+type Outcome = Result<(), Problem>;
+
+/// Runs the program with these arguments, the program's name first: the code to exit with. 0: all
+/// was measured. 1: something failed. 2: the arguments make no sense. 130: it was interrupted.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = match command::command().try_get_matches_from(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are no errors, and clap knows where each goes.
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            drop(error.print());
+            return ExitCode::from(code);
+        }
+    };
+    let words = arguments
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
+    match matches.subcommand() {
+        Some(("run", matches)) => run::run(words, matches),
+        Some(("race", matches)) => race::run(words, matches),
+        Some(("floor", matches)) => floor::run(matches),
+        Some(("footprint", matches)) => footprint::run(matches),
+        _ => unreachable!("clap asks for one of these"),
+    }
+}
+
+/// Shows what was found, however the run ended.
+fn conclude(findings: &Findings, output: &Output, outcome: Outcome) -> ExitCode {
+    let shown = output.show(findings);
+    for result in [&outcome, &shown] {
+        if let Err(problem) = result {
+            complain(problem);
+        }
+    }
+    match (outcome, shown, findings.is_interrupted) {
+        (Ok(()), Ok(()), false) => ExitCode::SUCCESS,
+        (Ok(()), Ok(()), true) => ExitCode::from(130),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// The arguments make no sense.
+fn misused(problem: &Problem) -> ExitCode {
+    complain(problem);
+    ExitCode::from(2)
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "a command line program says what is wrong"
+)]
+fn complain(problem: &Problem) {
+    eprintln!("felix-bench: {problem}");
+}

@@ -1,0 +1,70 @@
+//! Taking turns.
+
+use super::load::Load;
+use super::progress::Progress;
+use crate::found::{Comparison, Findings, Side};
+use crate::load::{Job, round};
+use crate::load::{Stop, Watched};
+use crate::problem::Problem;
+
+/// One of those that take turns.
+pub trait Contender {
+    /// What it is called.
+    fn name(&self) -> &str;
+    /// Whether others are told as multiples of it.
+    fn is_floor(&self) -> bool;
+    /// What to do in one turn, its connections open.
+    ///
+    /// # Errors
+    /// It cannot be reached, or refuses what the turn needs.
+    fn jobs(&mut self, load: &Load) -> Result<Vec<Job>, Problem>;
+    /// What to look at meanwhile.
+    fn watched(&self) -> Watched;
+}
+
+/// Lets contenders take so many turns each, and adds what they find as it is found, so that it is
+/// there however this ends. `comparison` says what is asked, and has no sides yet.
+///
+/// # Errors
+/// A contender cannot take its turn. What was found before stays.
+pub fn compare(
+    findings: &mut Findings,
+    comparison: Comparison,
+    load: &Load,
+    contenders: &mut [&mut dyn Contender],
+    rounds: usize,
+    stop: &Stop,
+    progress: &Progress,
+) -> Result<(), Problem> {
+    let name = comparison.name.clone();
+    findings.comparisons.push(comparison);
+    let sides = &mut findings.comparisons.last_mut().expect("just pushed").sides;
+    sides.extend(contenders.iter().map(|contender| Side {
+        name: contender.name().to_owned(),
+        is_floor: contender.is_floor(),
+        rounds: Vec::new(),
+    }));
+    for round in 0..rounds {
+        let mut order: Vec<usize> = (0..contenders.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for turn in order {
+            if stop.is_asked() {
+                findings.is_interrupted = true;
+                return Ok(());
+            }
+            let contender = &mut contenders[turn];
+            progress.turn(&name, contender.name(), round + 1, rounds);
+            let jobs = contender.jobs(load)?;
+            let mut watched = contender.watched();
+            watched.cpus.extend(&load.cpus);
+            watched.cpus.sort_unstable();
+            watched.cpus.dedup();
+            let found = round::take(jobs, &load.timing, &watched, stop)?;
+            sides[turn].rounds.extend(found);
+        }
+    }
+    findings.is_interrupted |= stop.is_asked();
+    Ok(())
+}

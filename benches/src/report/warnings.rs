@@ -1,0 +1,187 @@
+//! What a reader has to know before believing a figure.
+
+use super::figures::{Figures, SideFigures};
+use super::number;
+use super::quantile::Quantile;
+use crate::found::{Figure, Spread};
+
+/// How a sentence about failures begins.
+pub(super) const FAILED: &str = "FAILED REQUESTS";
+/// Kinds of error told by name; what else there was is counted.
+const ERRORS_MAX: usize = 8;
+/// The part of the latency's middle that the generator's own lateness may be.
+const LATENESS_PART_MAX: f64 = 0.1;
+/// Beyond this part of a processor, the generator may be the limit.
+const CLIENT_BUSY_MAX: f64 = 0.9;
+/// Below this part of the offered rate, a side did not keep up.
+pub(super) const REACHED_PART_MIN: f64 = 0.97;
+
+/// Sentences about a comparison, the worst first.
+pub(super) fn warnings(figures: &Figures<'_>) -> Vec<String> {
+    let of = |sentence: fn(&Figures<'_>, &SideFigures<'_>) -> Option<String>| {
+        figures
+            .sides
+            .iter()
+            .filter_map(move |side| sentence(figures, side))
+    };
+    of(failed)
+        .chain(of(unmeasured))
+        .chain(of(behind))
+        .chain(of(late))
+        .chain(of(busy))
+        .collect()
+}
+
+fn failed(_: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
+    if !side.has_failed() {
+        return None;
+    }
+    let mut what = Vec::new();
+    if side.unanswered > 0 {
+        what.push(format!(
+            "{} requests were never answered and count with the time that was waited for them",
+            number::count(side.unanswered)
+        ));
+    }
+    let errors = &side.errors;
+    for (error, times) in errors.iter().take(ERRORS_MAX) {
+        what.push(format!("{} x {error}", number::count(*times)));
+    }
+    if errors.len() > ERRORS_MAX {
+        what.push(format!("{} other errors", errors.len() - ERRORS_MAX));
+    }
+    Some(format!(
+        "{FAILED}: {}: {}. Its figures are not those of a healthy run.",
+        side.side.name,
+        what.join("; ")
+    ))
+}
+
+fn unmeasured(_: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
+    side.rounds.is_empty().then(|| {
+        format!(
+            "{}: no round was completed, so nothing is told.",
+            side.side.name
+        )
+    })
+}
+
+fn behind(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
+    let (offered, reached) = (figures.comparison.offered?, side.records_per_second?.median);
+    (reached < REACHED_PART_MIN * offered).then(|| {
+        format!(
+            "{} did not keep up: {} records/s of {} offered. Its latencies are those of a growing \
+             queue and depend on how long the run was; a lower --rate shows those of a server \
+             that keeps up.",
+            side.side.name,
+            number::amount(reached),
+            number::amount(offered)
+        )
+    })
+}
+
+fn late(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
+    if figures.comparison.figure != Figure::Latency {
+        return None;
+    }
+    let (late, p50) = (side.lateness_p99_us?.median, side.at(Quantile::P50)?.median);
+    (late > LATENESS_PART_MAX * p50).then(|| {
+        format!(
+            "The generator was late with {}: 99 % of its sends were up to {} late, against a p50 \
+             of {}. That is part of the figures; give it more --cpus or a lower --rate.",
+            side.side.name,
+            number::latency(late),
+            number::latency(p50)
+        )
+    })
+}
+
+fn busy(_: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
+    let Spread { median, .. } = side.client_busy?;
+    (median > CLIENT_BUSY_MAX).then(|| {
+        format!(
+            "The generator itself may be the limit with {}: its busiest thread used {:.0} % of a \
+             processor. Give it more --cpus or a lower --rate.",
+            side.side.name,
+            100.0 * median
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{comparison, round_of, side};
+    use super::*;
+    use crate::found::Round;
+    use std::time::Duration;
+
+    fn said(offered: Option<f64>, round: Round) -> Vec<String> {
+        let mut comparison = comparison("x", vec![side("felix", false, vec![round])]);
+        comparison.offered = offered;
+        warnings(&Figures::of(&comparison))
+    }
+
+    fn calm() -> Round {
+        round_of([Duration::from_micros(100)])
+    }
+
+    #[test]
+    fn a_calm_run_needs_no_warning() {
+        assert_eq!(said(None, calm()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn failures_are_told_first_and_by_name() {
+        let mut round = calm();
+        round.unanswered = 1200;
+        round.client_busy = 0.95;
+        round.errors.insert("NOT_LEADER_OR_FOLLOWER".to_owned(), 3);
+        let said = said(None, round);
+        assert_eq!(said.len(), 2);
+        assert!(said[0].starts_with("FAILED REQUESTS: felix: 1,200 requests"));
+        assert!(said[0].contains("3 x NOT_LEADER_OR_FOLLOWER"), "{said:?}");
+        assert!(said[1].contains("95 % of a processor"), "{said:?}");
+    }
+
+    #[test]
+    fn a_thousand_kinds_of_error_are_still_one_sentence() {
+        let mut round = calm();
+        for error in 0..1000 {
+            round.errors.insert(format!("error {error:04}"), 1);
+        }
+        let said = said(None, round);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("992 other errors"), "{said:?}");
+    }
+
+    #[test]
+    fn a_late_generator_is_told_with_the_cure() {
+        let mut round = calm();
+        round.lateness.record(9_000).unwrap();
+        assert_eq!(said(None, round.clone()), Vec::<String>::new());
+        round.lateness.record(11_000).unwrap();
+        let said = said(None, round);
+        assert!(
+            said[0].contains("more --cpus or a lower --rate"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_side_that_falls_behind_is_told() {
+        let mut round = calm();
+        round.lasted = Duration::from_secs(1);
+        round.records = 970;
+        assert_eq!(said(Some(1000.0), round.clone()), Vec::<String>::new());
+        round.records = 969;
+        let said = said(Some(1000.0), round);
+        assert!(said[0].starts_with("felix did not keep up: 969 records/s of 1,000 offered"));
+    }
+
+    #[test]
+    fn a_side_without_a_round_is_told() {
+        let comparison = comparison("x", vec![side("felix", false, vec![])]);
+        let said = warnings(&Figures::of(&comparison));
+        assert_eq!(said, ["felix: no round was completed, so nothing is told."]);
+    }
+}

@@ -1,0 +1,323 @@
+//! Every workload, against real brokers.
+
+use crate::program::{assert_unharmed, object, path, run, said, samples, side};
+use felix_tests::{Apache, Broker, Policy, Shared, Stream, USERS};
+use serde_json::Value;
+use std::sync::Arc;
+
+const TOPIC: &str = "default.load";
+
+/// A short run without a floor. In an open loop what is due does not depend on any answer, so at
+/// 500 records a second there are as many samples in a second, however slow the machine is.
+fn short<'a>(target: &'a str, topic: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec![
+        "run", "--target", target, "--topic", topic, "--json", "--quiet",
+    ];
+    let chosen = |name: &str| more.contains(&name);
+    for (name, value) in [
+        ("--rate", "500"),
+        ("--duration", "1s"),
+        ("--warm-up", "100ms"),
+        ("--rounds", "1"),
+        ("--floor", "none"),
+        ("--size", "100"),
+    ] {
+        if !chosen(name) {
+            arguments.extend([name, value]);
+        }
+    }
+    arguments.extend(more);
+    arguments
+}
+
+fn felix() -> Broker {
+    Broker::start(&[Stream::new(TOPIC, 8), Stream::new("default.read", 2)])
+}
+
+fn apache() -> Arc<Apache> {
+    static APACHE: Shared<Apache> = Shared::new();
+    APACHE.get(Apache::start)
+}
+
+/// The only side of a run that went well.
+fn broker(object: &Value) -> &Value {
+    let broker = side(object, 0, "broker");
+    assert_unharmed(broker);
+    broker
+}
+
+#[test]
+fn each_request_that_is_due_has_a_latency() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    for more in [
+        &["--acks", "all"][..],
+        &["--acks", "1", "--client", "spinning"],
+        &["--acks", "0"],
+        &[
+            "--arrivals",
+            "even",
+            "--partitions",
+            "8",
+            "--connections",
+            "20",
+        ],
+        &[
+            "--partitions",
+            "8",
+            "--keys",
+            "zipf:100:1.1",
+            "--skew",
+            "keys",
+        ],
+        &[
+            "--partitions",
+            "8",
+            "--skew",
+            "hot:50",
+            "--size",
+            "10-2000",
+            "--in-flight",
+            "1",
+        ],
+    ] {
+        let found = object(&short(&felix, TOPIC, more));
+        assert_eq!(samples(broker(&found)), [500], "{more:?}");
+    }
+}
+
+#[test]
+fn batches_in_every_codec_are_taken_and_delivered() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        let more = ["--compression", codec, "--content", "json", "--batch", "5"];
+        let more = [&more[..], &["--workload", "end-to-end"]].concat();
+        let found = object(&short(&felix, TOPIC, &more));
+        // 500 records a second in requests of five.
+        assert_eq!(samples(broker(&found)), [100], "{codec}");
+    }
+}
+
+#[test]
+fn each_consumer_gets_each_batch() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    let more = [
+        "--workload",
+        "fan-out",
+        "--consumers",
+        "7",
+        "--partitions",
+        "8",
+    ];
+    let found = object(&short(&felix, TOPIC, &more));
+    assert_eq!(samples(broker(&found)), [7 * 500]);
+}
+
+#[test]
+fn rates_step_up_and_each_has_its_comparison() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    let found = object(&short(
+        &felix,
+        TOPIC,
+        &["--rate", "100,200,max", "--rounds", "2"],
+    ));
+    let names = found["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["name"]);
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["produce@100", "produce@200", "produce@max"]
+    );
+    assert_eq!(samples(side(&found, 0, "broker")), [100, 100]);
+    assert_eq!(samples(side(&found, 1, "broker")), [200, 200]);
+    assert!(
+        samples(side(&found, 2, "broker"))
+            .iter()
+            .all(|count| *count > 100)
+    );
+}
+
+#[test]
+fn what_was_filled_in_is_read_over_and_over() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    let more = [
+        "--workload",
+        "fetch",
+        "--fill",
+        "1",
+        "--partitions",
+        "2",
+        "--batch",
+        "10",
+    ];
+    let found = object(&short(&felix, "default.read", &more));
+    let bytes = broker(&found)["rounds"][0]["bytes"].as_u64().unwrap();
+    assert!(bytes > 2 << 20, "{bytes} bytes of 2 MiB were read");
+}
+
+#[test]
+fn floors_take_turns_with_brokers_and_their_multiples_are_told() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    for (workload, topic, floor) in [
+        ("produce", TOPIC, "echo"),
+        ("end-to-end", TOPIC, "echo"),
+        ("fetch", "default.read", "send"),
+    ] {
+        let more = [
+            "--workload",
+            workload,
+            "--floor",
+            "auto",
+            "--rounds",
+            "2",
+            "--fill",
+            "1",
+        ];
+        let found = object(&short(&felix, topic, &more));
+        let floor = side(&found, 0, floor);
+        assert_unharmed(floor);
+        assert_eq!(floor["is_floor"], true);
+        assert_eq!(floor["rounds"].as_array().unwrap().len(), 2, "{workload}");
+        assert_eq!(
+            found["comparisons"][0]["multiples"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
+        // The broker is here, so what it uses can be seen.
+        let usage = &broker(&found)["rounds"][0]["usage"];
+        assert!(!usage.is_null(), "{workload}: {found:#}");
+    }
+}
+
+#[test]
+fn two_topics_of_a_broker_with_policies_of_their_own_take_turns() {
+    let felix = Broker::start(&[
+        Stream::new("default.lazy", 1).flushed(Policy::None),
+        Stream::new("default.careful", 1).flushed(Policy::OnCommit),
+    ]);
+    let target = |name: &str| format!("{name}={}/default.{name}", felix.bootstrap());
+    let (lazy, careful) = (target("lazy"), target("careful"));
+    let found = object(&short(&lazy, "unused", &["--target", &careful]));
+    assert_eq!(samples(side(&found, 0, "lazy")), [500]);
+    assert_eq!(samples(side(&found, 0, "careful")), [500]);
+    assert!(felix.metric("felix_storage_sync_total") >= 1.0);
+}
+
+#[test]
+fn a_topic_that_felix_does_not_have_is_told_with_the_way_to_make_it() {
+    let felix = felix();
+    let output = run(&short(&felix.bootstrap(), "default.absent", &[]));
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("default.absent"), "{said}");
+    assert!(said.contains("FELIX_CATALOG_FILE"), "{said}");
+}
+
+#[test]
+fn what_felix_does_not_offer_yet_is_refused_with_its_own_words() {
+    let felix = felix();
+    let output = run(&short(&felix.bootstrap(), TOPIC, &["--idempotent"]));
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("idempotence"), "{said}");
+    let output = run(&short(
+        &felix.bootstrap(),
+        TOPIC,
+        &["--tls", "--tls-insecure"],
+    ));
+    assert_eq!(output.status.code(), Some(1), "{}", self::said(&output));
+}
+
+#[test]
+fn a_broker_of_another_make_is_measured_the_same_way() {
+    let apache = apache();
+    let dir = tempfile::tempdir().unwrap();
+    let users = dir.path().join("users");
+    let lines = USERS.map(|(user, password)| format!("{user}:{password}\n"));
+    std::fs::write(&users, lines.concat()).unwrap();
+    let authority = path(apache.authority());
+    let (plain, tls, sasl_tls) = (apache.plain(), apache.tls(), apache.sasl_tls());
+    for (target, topic, more) in [
+        (&plain, "plain", &[][..]),
+        (
+            &plain,
+            "idempotent",
+            &["--idempotent", "--connections", "3", "--partitions", "3"],
+        ),
+        (
+            &plain,
+            "both",
+            &["--workload", "end-to-end", "--compression", "lz4"],
+        ),
+        (
+            &tls,
+            "encrypted",
+            &["--tls", "--tls-ca", authority, "--workload", "end-to-end"],
+        ),
+        (
+            &sasl_tls,
+            "tenant-{user}",
+            &[
+                "--tls-ca",
+                authority,
+                "--users",
+                path(&users),
+                "--partitions",
+                "4",
+            ],
+        ),
+    ] {
+        let found = object(&short(target, topic, more));
+        assert_eq!(samples(broker(&found)), [500], "{topic}");
+    }
+}
+
+#[test]
+fn two_brokers_take_turns_in_one_run() {
+    let (felix, apache) = (felix(), apache());
+    let targets = [
+        format!("felix={}", felix.bootstrap()),
+        format!("kafka={}", apache.plain()),
+    ];
+    let more = ["--target", &targets[1], "--floor", "auto", "--rounds", "2"];
+    let found = object(&short(&targets[0], TOPIC, &more));
+    for name in ["felix", "kafka"] {
+        let side = side(&found, 0, name);
+        assert_unharmed(side);
+        assert_eq!(samples(side), [500, 500]);
+    }
+    assert_eq!(
+        found["comparisons"][0]["multiples"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn what_a_broker_does_not_keep_up_with_is_counted_in_full() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    // One request at a time, a hundred times as often as there is time for.
+    let more = ["--rate", "25000", "--in-flight", "1", "--partitions", "1"];
+    let found = object(&short(&felix, TOPIC, &more));
+    let broker = side(&found, 0, "broker");
+    assert_eq!(samples(broker), [25_000]);
+    // It was due earlier and earlier: the latest waited longest.
+    let p99_us = broker["latency"]["p99_us"]["median"].as_f64().unwrap();
+    let p50_us = broker["latency"]["p50_us"]["median"].as_f64().unwrap();
+    assert!(
+        p99_us > p50_us && p50_us > 10_000.0,
+        "{p50_us} and {p99_us} us"
+    );
+}
