@@ -15,11 +15,10 @@ pub(super) fn arguments() -> Vec<Arg> {
         Arg::new("target")
             .long("target")
             .value_name("[NAME=]HOST:PORT,...[/TOPIC]")
-            .required(true)
             .action(ArgAction::Append)
             .help(
                 "A broker; several with names of their own take turns, such as two brokers, or one \
-                 with two topics",
+                 with two topics; without one the floor is measured alone",
             ),
         Arg::new("topic")
             .long("topic")
@@ -60,6 +59,14 @@ pub(super) fn floor_arguments() -> Vec<Arg> {
                 "auto: a floor beside us if the broker is on this machine; none; or HOST:PORT of \
                    a `felix-bench floor` on the broker's machine",
             ),
+        Arg::new("floor-kind")
+            .long("floor-kind")
+            .value_name("KIND")
+            .default_value("echo")
+            .value_parser(["echo", "loop-echo"])
+            .help(
+                "The floor of everything but fetch, whose floor is send; see `felix-bench floor`",
+            ),
         Arg::new("floor-cpu")
             .long("floor-cpu")
             .value_name("N")
@@ -82,6 +89,7 @@ pub(super) fn floor_arguments() -> Vec<Arg> {
 pub(super) struct Sides {
     targets: Vec<Target>,
     floor: Floor,
+    floor_kind: FloorKind,
     running: Option<Floored>,
 }
 
@@ -101,10 +109,7 @@ impl Sides {
                 securities.len()
             )));
         }
-        let texts: Vec<&String> = matches
-            .get_many("target")
-            .expect("it is required")
-            .collect();
+        let texts: Vec<&String> = matches.get_many("target").into_iter().flatten().collect();
         let mut targets: Vec<Target> = Vec::new();
         for text in &texts {
             let (name, addresses) = match text.split_once('=') {
@@ -137,9 +142,19 @@ impl Sides {
             }));
         }
         let floor = floor(matches, load, &targets)?;
+        if targets.is_empty() && (matches!(floor, Floor::None) || load.acks == 0) {
+            return Err(Problem::new(
+                "there is nobody to measure; name a broker with --target HOST:PORT, or leave the \
+                 floor its --acks, a processor and --floor auto",
+            ));
+        }
         Ok(Self {
             targets,
             floor,
+            floor_kind: match chosen::<String>(matches, "floor-kind").as_str() {
+                "loop-echo" => FloorKind::LoopEcho,
+                _ => FloorKind::Echo,
+            },
             running: None,
         })
     }
@@ -155,9 +170,10 @@ impl Sides {
     pub(super) fn contenders(&mut self, load: &Load) -> Result<Vec<&mut dyn Contender>, Problem> {
         let kind = match load.workload {
             Workload::Fetch => FloorKind::Send,
-            Workload::Produce | Workload::EndToEnd => FloorKind::Echo,
+            Workload::Produce | Workload::EndToEnd => self.floor_kind,
         };
-        let topic = "t".repeat(self.targets[0].topic_bytes());
+        let topic = self.targets.first().map_or(1, Target::topic_bytes);
+        let topic = "t".repeat(topic);
         let can_answer = load.acks != 0;
         match &self.floor {
             _ if self.running.is_some() || !can_answer => {}

@@ -80,6 +80,7 @@ impl Contender for Flushed {
             }
             Ok(Brought {
                 recorder,
+                waited: 0.0,
                 busy: busy.as_secs_f64() / timing.measured.as_secs_f64(),
             })
         });

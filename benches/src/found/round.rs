@@ -34,6 +34,9 @@ pub struct Round {
     /// Processor time of this program's threads over the time of the turn, for the busiest of
     /// them: near one and the generator may be the limit.
     pub client_busy: f64,
+    /// The part of the turn in which one of this program's threads could have run and others ran
+    /// on its processor, for the one that waited longest.
+    pub client_waited: f64,
 }
 
 /// What a process used in one slot, and held at its end.

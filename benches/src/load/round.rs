@@ -108,6 +108,7 @@ pub(crate) fn take(
 }
 
 fn round(brought: Vec<Brought>, seen: Seen, lasted: Duration) -> Round {
+    let client_waited = brought.iter().map(|one| one.waited).fold(0.0, f64::max);
     let client_busy = brought.iter().map(|one| one.busy).fold(0.0, f64::max);
     let mut recorders = brought.into_iter().map(|one| one.recorder);
     let mut sum: Recorder = recorders.next().expect("there is a worker");
@@ -129,6 +130,7 @@ fn round(brought: Vec<Brought>, seen: Seen, lasted: Duration) -> Round {
         stolen_percent: seen.stolen_percent,
         usage: seen.usage,
         client_busy,
+        client_waited,
     }
 }
 

@@ -132,4 +132,6 @@ pub struct Brought {
     pub(crate) recorder: Recorder,
     /// The part of the measured time in which it had something to do.
     pub(crate) busy: f64,
+    /// The part of the time in which it could have run and others did.
+    pub(crate) waited: f64,
 }

@@ -23,6 +23,7 @@ pub(super) struct SideFigures<'a> {
     pub(super) records_per_second: Option<Spread>,
     pub(super) bytes_per_second: Option<Spread>,
     pub(super) client_busy: Option<Spread>,
+    pub(super) client_waited: Option<Spread>,
     pub(super) lateness_p99_us: Option<Spread>,
     pub(super) unanswered: u64,
     pub(super) errors: BTreeMap<&'a str, u64>,
@@ -111,6 +112,7 @@ impl<'a> SideFigures<'a> {
             records_per_second: over(Round::records_per_second),
             bytes_per_second: over(Round::bytes_per_second),
             client_busy: over(|round| round.client_busy),
+            client_waited: over(|round| round.client_waited),
             lateness_p99_us: Spread::of(
                 side.rounds
                     .iter()

@@ -26,6 +26,7 @@ pub(super) fn round(latencies: impl IntoIterator<Item = (Duration, Duration)>) -
         stolen_percent: 0.0,
         usage: Vec::new(),
         client_busy: 0.2,
+        client_waited: 0.0,
     }
 }
 

@@ -13,6 +13,8 @@ const ERRORS_MAX: usize = 8;
 const LATENESS_PART_MAX: f64 = 0.1;
 /// Beyond this part of a processor, the generator may be the limit.
 const CLIENT_BUSY_MAX: f64 = 0.9;
+/// Beyond this part of the time, others on the generator's processor shape the tail.
+const CLIENT_WAITED_MAX: f64 = 0.002;
 /// Below this part of the offered rate, a side did not keep up.
 pub(super) const REACHED_PART_MIN: f64 = 0.97;
 
@@ -29,6 +31,7 @@ pub(super) fn warnings(figures: &Figures<'_>) -> Vec<String> {
         .chain(of(behind))
         .chain(of(late))
         .chain(of(busy))
+        .chain(of(waited))
         .collect()
 }
 
@@ -108,6 +111,21 @@ fn busy(_: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
     })
 }
 
+fn waited(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
+    if figures.comparison.figure != Figure::Latency {
+        return None;
+    }
+    let Spread { median, .. } = side.client_waited?;
+    (median > CLIENT_WAITED_MAX).then(|| {
+        format!(
+            "Others ran on the generator's processor with {} for {:.1} % of the time in which it \
+             had to: that is in the tail. Choose --cpus that nothing else uses.",
+            side.side.name,
+            100.0 * median
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sample::{comparison, round_of, side};
@@ -128,6 +146,17 @@ mod tests {
     #[test]
     fn a_calm_run_needs_no_warning() {
         assert_eq!(said(None, calm()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn others_on_the_generators_processor_are_told() {
+        let mut round = calm();
+        round.client_waited = 0.001;
+        assert_eq!(said(None, round.clone()), Vec::<String>::new());
+        round.client_waited = 0.013;
+        let said = said(None, round);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("felix for 1.3 % of the time"), "{}", said[0]);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use crate::program::{path, run, said};
 
 /// Arguments, and a word of what is said of them.
 const NONSENSE: &[(&[&str], &str)] = &[
-    (&["run"], "--target"),
+    (&["run", "--floor", "none"], "--target"),
+    (&["run", "--acks", "0"], "--target"),
     (&["run", "--target", "nowhere"], "host:port"),
     (&["run", "--target", "127.0.0.1:0"], "host:port"),
     (

@@ -213,6 +213,30 @@ fn two_topics_of_a_broker_with_policies_of_their_own_take_turns() {
 }
 
 #[test]
+fn without_a_broker_the_floor_is_measured_alone() {
+    for kind in ["echo", "loop-echo"] {
+        let found = object(&[
+            "run",
+            "--rate",
+            "500",
+            "--duration",
+            "1s",
+            "--warm-up",
+            "100ms",
+            "--rounds",
+            "1",
+            "--floor-kind",
+            kind,
+            "--json",
+            "--quiet",
+        ]);
+        let floor = side(&found, 0, kind);
+        assert_unharmed(floor);
+        assert_eq!(samples(floor), [500]);
+    }
+}
+
+#[test]
 fn a_topic_that_felix_does_not_have_is_told_with_the_way_to_make_it() {
     let felix = felix();
     let output = run(&short(&felix.bootstrap(), "default.absent", &[]));

@@ -183,6 +183,7 @@ fn round(seed: u64, shape: Shape) -> Round {
         stolen_percent: 0.0,
         usage: usage(&mut random, shape),
         client_busy: 0.41,
+        client_waited: 0.0,
     }
 }
 

@@ -43,6 +43,8 @@ struct Worker<'a> {
     joins: Vec<Option<Join>>,
     busy: Duration,
     read: Vec<Read>,
+    /// Askers with something to be sent, so that what is due at once goes out at once.
+    unsent: Vec<usize>,
 }
 
 impl Work {
@@ -58,9 +60,12 @@ impl Work {
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).map_err(system)?;
         let mut worker = Worker::new(self, begin, timing)?;
         worker.begin(stops)?;
+        let (waited, since) = (waited(), Instant::now());
         worker.load(stops)?;
+        let waited = self::waited().saturating_sub(waited).as_secs_f64();
+        let waited = waited / since.elapsed().as_secs_f64().max(1e-9);
         worker.drain(stops)?;
-        Ok(worker.finish())
+        Ok(worker.finish(waited))
     }
 }
 
@@ -97,6 +102,7 @@ impl<'a> Worker<'a> {
             by_place,
             busy: Duration::ZERO,
             read: Vec::new(),
+            unsent: Vec::new(),
         })
     }
 
@@ -189,7 +195,7 @@ impl<'a> Worker<'a> {
             && self.joins.iter().flatten().all(Join::is_complete)
     }
 
-    fn finish(mut self) -> Brought {
+    fn finish(mut self, waited: f64) -> Brought {
         let now = self.now();
         // Each consumer lacks what was not acknowledged.
         let readers = |place: usize| self.joins[place].as_ref().map_or(1, Join::readers);
@@ -220,6 +226,7 @@ impl<'a> Worker<'a> {
         Brought {
             recorder: self.recorder,
             busy,
+            waited,
         }
     }
 
@@ -234,6 +241,17 @@ impl<'a> Worker<'a> {
         });
         due.min(end).min(SLEEP_MAX)
     }
+}
+
+/// How long this thread could have run and others did, since it began; zero where the kernel does
+/// not count it.
+fn waited() -> Duration {
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = counts
+        .split(' ')
+        .nth(1)
+        .and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or_default())
 }
 
 fn system(error: impl std::fmt::Display) -> Problem {

@@ -37,16 +37,15 @@ impl Worker<'_> {
             has_sent = true;
             now = self.now();
         }
+        self.push_all()?;
         Ok(has_sent)
     }
 
     fn ask_or_wait(&mut self, number: usize, place: usize, due: Duration) -> Result<(), Problem> {
-        let asker = &mut self.work.askers[number];
-        let is_free =
-            asker.link.asked.len() < self.work.asking.in_flight_max && asker.link.has_room();
-        if is_free && asker.backlog.is_empty() {
+        if self.is_free(number) && self.work.askers[number].backlog.is_empty() {
             return self.ask(number, place, due);
         }
+        let asker = &mut self.work.askers[number];
         asker.backlog.push_back((due, place));
         match asker.backlog.len() {
             0..=BACKLOG_MAX => Ok(()),
@@ -100,20 +99,30 @@ impl Worker<'_> {
                 bytes,
                 partition: place,
             });
-            asker.link.push()?;
         }
-        self.watch_room(number)
+        if self.unsent.last() != Some(&number) {
+            self.unsent.push(number);
+        }
+        Ok(())
+    }
+
+    /// Sends what was asked for since the last time.
+    fn push_all(&mut self) -> Result<(), Problem> {
+        while let Some(number) = self.unsent.pop() {
+            self.work.askers[number].link.push()?;
+            self.watch_room(number)?;
+        }
+        Ok(())
     }
 
     /// In a closed loop: as many requests as may be without an answer.
     fn fill(&mut self, number: usize) -> Result<(), Problem> {
         for _ in 0..BURST {
             let now = self.now();
-            let asker = &mut self.work.askers[number];
-            let is_free = asker.link.asked.len() < self.work.asking.in_flight_max;
-            if !is_free || !asker.link.has_room() || now >= self.timing.end() {
-                return Ok(());
+            if !self.is_free(number) || now >= self.timing.end() {
+                break;
             }
+            let asker = &mut self.work.askers[number];
             let place = asker.places[asker.chooser.choose(&mut self.work.random)];
             self.recorder.sent(now, now);
             self.ask(number, place, now)?;
@@ -136,28 +145,29 @@ impl Worker<'_> {
 
     /// Sends what waited for an answer.
     pub(super) fn go_on(&mut self, number: usize) -> Result<(), Problem> {
-        loop {
-            let asker = &mut self.work.askers[number];
-            let is_free = asker.link.asked.len() < self.work.asking.in_flight_max;
-            if !is_free || !asker.link.has_room() {
-                return Ok(());
-            }
-            let Some((due, place)) = asker.backlog.pop_front() else {
+        while self.is_free(number) {
+            let Some((due, place)) = self.work.askers[number].backlog.pop_front() else {
                 break;
             };
             self.ask(number, place, due)?;
         }
-        match self.work.is_paced {
-            true => Ok(()),
-            false => self.fill(number),
+        if !self.work.is_paced {
+            self.fill(number)?;
         }
+        self.push_all()
     }
 
     /// In a closed loop: everything that may be sent.
     pub(super) fn fill_all(&mut self) -> Result<(), Problem> {
-        match self.work.is_paced {
-            true => Ok(()),
-            false => (0..self.work.askers.len()).try_for_each(|number| self.fill(number)),
+        if !self.work.is_paced {
+            (0..self.work.askers.len()).try_for_each(|number| self.fill(number))?;
         }
+        self.push_all()
+    }
+
+    /// Whether a request may be sent on the connection now.
+    fn is_free(&self, number: usize) -> bool {
+        let link = &self.work.askers[number].link;
+        link.asked.len() < self.work.asking.in_flight_max && link.has_room()
     }
 }
