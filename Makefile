@@ -31,11 +31,11 @@ fuzz:
 	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGETS)
 
 # A fresh broker against the floors of this machine, in two minutes. `make bench ARGS=race` takes
-# an hour; `make bench ARGS="run --help"` shows what else there is. The program is
+# an hour and a half; `make bench ARGS="run --help"` shows what else there is. The program is
 # target/release/felix-bench.
 bench:
-	@scripts/setup-build.sh
-	@echo "felix: building; the first time takes some minutes"
+	@scripts/setup-build.sh >&2
+	@echo "felix: building; the first time takes some minutes" >&2
 	@cargo build --quiet --release --locked --package felix-broker --package felix-bench
 	@exec "$${CARGO_TARGET_DIR:-target}/release/felix-bench" $(or $(ARGS),race --quick)
 

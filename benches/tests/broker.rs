@@ -1,5 +1,4 @@
 //! Brokers of our own, as processes.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use felix_bench::broker::{FreshBroker, FreshStream};
 use felix_bench::footprint::{self, FootprintPlan};
@@ -10,22 +9,8 @@ use std::process::{Command, Stdio};
 
 /// The broker of this build's profile, brought up to date.
 fn binary() -> PathBuf {
-    let bench = Path::new(env!("CARGO_BIN_EXE_felix-bench"));
-    child::start_with(bench);
-    let profile_dir = bench.parent().unwrap();
-    let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
-        "debug" => "dev",
-        name => name,
-    };
-    let built = Command::new(env!("CARGO"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["build", "--quiet", "--package", "felix-broker"])
-        .args(["--bin", "felix-broker", "--profile", profile])
-        .env("CARGO_TARGET_DIR", profile_dir.parent().unwrap())
-        .status()
-        .unwrap();
-    assert!(built.success());
-    profile_dir.join("felix-broker")
+    child::start_with(Path::new(env!("CARGO_BIN_EXE_felix-bench")));
+    felix_tests::broker_binary().to_owned()
 }
 
 fn first_cpu() -> [usize; 1] {

@@ -54,7 +54,7 @@ pub(super) fn load_arguments() -> Vec<Arg> {
             .help("Each connection is an idempotent producer"),
         with("fetch-bytes", "BYTES", "1048576", "What a Fetch asks for of each partition")
             .value_parser(value::number(1, 1 << 30)),
-        with("fill", "MIB", "256", "fetch: how much is written first, to be read over and over")
+        with("fill", "MIB", "256", "fetch: how much is written to each partition first, to be read over and over")
             .value_parser(value::number(1, 1 << 20)),
         with("seed", "N", "1", "Fixes what is left to chance").value_parser(value::number(0, u64::MAX)),
     ]
@@ -68,7 +68,7 @@ pub(super) fn record_arguments() -> Vec<Arg> {
             .value_parser(|text: &str| text.parse::<Sizes>()),
         with("content", "WHAT", "random", "What values hold: random, json or zeros")
             .value_parser(|text: &str| text.parse::<Contents>()),
-        with("keys", "KEYS", "none", "none, uniform:N, sequence:N or zipf:N:S")
+        with("keys", "KEYS", "none", "none, uniform:N, sequence:N or zipf:N:S; batches are made beforehand, some MiB of them, and sent over and over")
             .value_parser(|text: &str| text.parse::<Keys>()),
         with("skew", "SKEW", "even", "Which partition a batch goes to: even, zipf:S, hot:PERCENT, or keys for that of its first key")
             .value_parser(|text: &str| text.parse::<Skew>()),

@@ -22,7 +22,7 @@ pub(super) fn command() -> Command {
             Arg::new("quick")
                 .long("quick")
                 .action(ArgAction::SetTrue)
-                .help("Two minutes, and the tail is indicative only; without it an hour, with a million samples a turn"),
+                .help("Two minutes, and the tail is indicative only; without it an hour and a half, with a million samples a turn but of on_commit"),
         )
         .arg(
             Arg::new("only")
@@ -161,13 +161,41 @@ fn race(matches: &ArgMatches) -> Result<Race, Problem> {
     })
 }
 
+/// What the broker says that it is.
+fn version(race: &Race) -> String {
+    let said = std::process::Command::new(&race.binary)
+        .arg("--version")
+        .output();
+    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    said.ok()
+        .filter(|said| !said.is_empty())
+        .unwrap_or_else(|| "not to be seen".to_owned())
+}
+
 fn settings(race: &Race) -> Vec<(String, String)> {
     let kind = match race.is_quick {
         true => "quick",
         false => "full",
     };
+    let floors = if race.has_all_floors {
+        "all"
+    } else {
+        "the lowest"
+    };
+    let turn = race
+        .turn
+        .map_or_else(|| "as the race says".to_owned(), |turn| format!("{turn:?}"));
+    let only = if race.only.is_empty() {
+        "all".to_owned()
+    } else {
+        race.only.join(", ")
+    };
     [
         ("race", kind.to_owned()),
+        ("broker", version(race)),
+        ("heats", only),
+        ("floors", floors.to_owned()),
+        ("turn", turn),
         ("rounds", race.rounds.to_string()),
         (
             "processor of broker and floors",

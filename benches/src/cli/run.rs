@@ -7,7 +7,7 @@ use super::{Outcome, conclude, misused};
 use super::{offer, security};
 use crate::contest::{Load, Progress, Workload, compare};
 use crate::found::{Comparison, Environment, Figure, Findings};
-use crate::load::Stop;
+use crate::load::{Skew, Stop};
 use crate::problem::Problem;
 use clap::{ArgMatches, Command};
 use std::process::ExitCode;
@@ -35,6 +35,13 @@ pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
         let output = Output::of(matches, false)?;
         let load = offer::load(matches)?;
         let sides = Sides::of(matches, &load)?;
+        let rates: &Rates = chosen(matches, "rate");
+        if rates.0.contains(&None) && load.recipe.skew == Skew::Keys {
+            return Err(Problem::new(
+                "--skew keys needs a --rate: where each answer brings the next request, its \
+                 connection says which partition that goes to",
+            ));
+        }
         Ok::<_, Problem>((output, load, sides))
     };
     let (output, load, mut sides) = match prepared() {
@@ -130,6 +137,9 @@ fn comparison(load: &Load, rate: Option<f64>) -> Comparison {
         None => Figure::Throughput,
     };
     let until = match load.workload {
+        Workload::Produce if load.acks == 0 => {
+            "from when a request is due until the socket has it; nothing is acknowledged"
+        }
         Workload::Produce => "from when a request is due to its acknowledgement",
         Workload::EndToEnd => {
             "from when a request is due to the arrival of its batch at each consumer"
@@ -146,19 +156,31 @@ fn comparison(load: &Load, rate: Option<f64>) -> Comparison {
         -1 => "all".to_owned(),
         acks => acks.to_string(),
     };
-    let what = format!(
-        "{until}; {} records a request, acks={acks}, {} partitions, {} connections, {} consumers; \
-         clients wait {}{loop_word}",
-        load.recipe.records,
-        load.partitions,
-        load.connections,
-        if load.workload == Workload::Produce {
-            0
-        } else {
-            load.consumers
-        },
-        load.waiting.word(),
+    let some = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let sent = format!(
+        "{} of {} bytes a batch in {}",
+        some(load.recipe.records, "record"),
+        load.recipe.sizes,
+        some(load.partitions, "partition"),
     );
+    let consumers = some(load.consumers, "consumer");
+    let who = match load.workload {
+        Workload::Produce => format!("acks={acks}, {}", some(load.connections, "connection")),
+        Workload::EndToEnd if load.consumers > 1 => format!(
+            "acks={acks}, {}, {consumers}; the floor answers once",
+            some(load.connections, "connection")
+        ),
+        Workload::EndToEnd => format!(
+            "acks={acks}, {}, {consumers}",
+            some(load.connections, "connection")
+        ),
+        Workload::Fetch => format!("{consumers}, {} MiB each", load.fill_bytes >> 20),
+    };
+    let waiting = load.waiting.word();
+    let what = format!("{until}; {sent}, {who}; clients wait {waiting}{loop_word}");
     Comparison {
         name,
         what,

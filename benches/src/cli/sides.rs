@@ -188,8 +188,8 @@ impl Sides {
                 self.running = Some(Floored::start(kind.word(), kind, &settings, topic.len())?);
             }
             Floor::At(address) => {
-                let floored = Floored::at(kind.word(), kind, address.clone(), topic.len());
-                self.running = Some(floored);
+                let (address, topic) = (address.clone(), topic.len());
+                self.running = Some(Floored::at(kind, address, topic, load)?);
             }
         }
         let floor = self

@@ -13,6 +13,15 @@ pub struct Address {
     pub port: u16,
 }
 
+impl Address {
+    /// Whether it is of this machine, as far as its name tells.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        let number = self.host.parse::<std::net::IpAddr>();
+        self.host == "localhost" || number.is_ok_and(|number| number.is_loopback())
+    }
+}
+
 impl FromStr for Address {
     type Err = Problem;
 

@@ -13,11 +13,12 @@ pub trait Contender {
     fn name(&self) -> &str;
     /// Whether others are told as multiples of it.
     fn is_floor(&self) -> bool;
-    /// What to do in one turn, its connections open.
+    /// What to do in one turn, its connections open. What takes long before it ends when it is
+    /// asked to stop.
     ///
     /// # Errors
     /// It cannot be reached, or refuses what the turn needs.
-    fn jobs(&mut self, load: &Load) -> Result<Vec<Job>, Problem>;
+    fn jobs(&mut self, load: &Load, stop: &Stop) -> Result<Vec<Job>, Problem>;
     /// What to look at meanwhile.
     fn watched(&self) -> Watched;
 }
@@ -56,8 +57,9 @@ pub fn compare(
             }
             let contender = &mut contenders[turn];
             progress.turn(&name, contender.name(), round + 1, rounds);
-            let jobs = contender.jobs(load)?;
+            let jobs = contender.jobs(load, stop)?;
             let mut watched = contender.watched();
+            watched.client_cpu = load.cpus.last().copied().unwrap_or_default();
             watched.cpus.extend(&load.cpus);
             watched.cpus.sort_unstable();
             watched.cpus.dedup();

@@ -3,7 +3,7 @@
 use super::load::Load;
 use super::spots::Spot;
 use crate::client::{answer, error_name, request};
-use crate::load::{Batches, Link};
+use crate::load::{Batches, Link, Stop};
 use crate::problem::Problem;
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,20 @@ const IN_FLIGHT: usize = 5;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Appends batches of the load's to each spot until so many bytes are there.
-pub(super) fn fill(load: &Load, spots: &[Spot]) -> Result<(), Problem> {
+pub(super) fn fill(load: &Load, spots: &[Spot], stop: &Stop) -> Result<(), Problem> {
     let mut random = fastrand::Rng::with_seed(load.seed);
     let places: Vec<usize> = (0..load.partitions).collect();
     let mut batches = Batches::make(&load.recipe, &places, load.partitions, &mut random)?;
     spots
         .iter()
-        .try_for_each(|spot| fill_one(&mut batches, spot, load.fill_bytes))
+        .try_for_each(|spot| fill_one(&mut batches, spot, load.fill_bytes, stop))
 }
 
-fn fill_one(batches: &mut Batches, spot: &Spot, bytes: u64) -> Result<(), Problem> {
+fn fill_one(batches: &mut Batches, spot: &Spot, bytes: u64, stop: &Stop) -> Result<(), Problem> {
     let mut link = spot.open()?;
     let (mut written, mut unanswered) = (0, 0);
     let mut last = Instant::now();
-    while written < bytes || unanswered > 0 {
+    while (written < bytes || unanswered > 0) && !stop.is_asked() {
         while written < bytes && unanswered < IN_FLIGHT && link.has_room() {
             let batch = batches.take().bytes();
             written += batch.len() as u64;

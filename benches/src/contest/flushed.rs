@@ -3,18 +3,16 @@
 use super::compare::Contender;
 use super::load::Load;
 use crate::floor::Flusher;
-use crate::load::Job;
-use crate::load::{Batches, Brought, Pace, Recorder, Watched};
+use crate::load::{Batches, Brought, EARLY, Job, Pace, Recorder, Stop, Watched};
 use crate::pin;
 use crate::problem::Problem;
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// As a client's thread: asleep until shortly before something is due, then watching the clock.
-const EARLY: Duration = Duration::from_micros(60);
-
-/// Writes and flushes on the broker's processor when a request would be due.
+/// Writes on the broker's processor when a request would be due, and flushes: once for all that
+/// became due meanwhile, as a broker does.
 #[derive(Debug)]
 pub struct Flushed {
     dir: PathBuf,
@@ -38,7 +36,7 @@ impl Contender for Flushed {
         true
     }
 
-    fn jobs(&mut self, load: &Load) -> Result<Vec<Job>, Problem> {
+    fn jobs(&mut self, load: &Load, _stop: &Stop) -> Result<Vec<Job>, Problem> {
         let mut random = fastrand::Rng::with_seed(load.seed);
         let places: Vec<usize> = (0..load.partitions).collect();
         let mut batches = Batches::make(&load.recipe, &places, load.partitions, &mut random)?;
@@ -55,33 +53,42 @@ impl Contender for Flushed {
             slack.map_err(|error| Problem::new(format!("timers stay coarse: {error}")))?;
             let mut recorder = Recorder::new(timing.warm_up, timing.end(), timing.slot);
             let mut pace = rate.map(|rate| Pace::new(rate, arrivals, 0.0, seed));
-            let mut busy = Duration::ZERO;
+            let mut due = VecDeque::new();
             loop {
-                let due = match &mut pace {
-                    Some(pace) => {
-                        let due = pace.due();
-                        pace.advance();
-                        due
-                    }
-                    None => begin.elapsed(),
-                };
-                if due >= timing.end() || stops.iter().any(|stop| stop.is_asked()) {
+                let now = begin.elapsed();
+                take_due(&mut pace, now.min(timing.end()), &mut due);
+                let is_over =
+                    now >= timing.end() && (due.is_empty() || now >= timing.end() + timing.grace);
+                if is_over || stops.iter().any(|stop| stop.is_asked()) {
                     break;
                 }
-                wait_until(begin + due);
-                let sent = begin.elapsed();
-                recorder.sent(due, sent);
-                flusher.once()?;
-                let done = begin.elapsed();
-                recorder.done(due, done, records, batch.len() as u64);
-                if recorder.counts(due) {
-                    busy += done - sent;
+                if due.is_empty() {
+                    let next = pace.as_ref().map_or(timing.end(), Pace::due);
+                    wait_until(begin + next.min(timing.end()));
+                    // How late the timer was, and not how long the one before took.
+                    if next < timing.end() {
+                        recorder.sent(next, begin.elapsed());
+                    }
+                    continue;
                 }
+                for _ in &due {
+                    flusher.write()?;
+                }
+                flusher.flush()?;
+                let done = begin.elapsed();
+                for due in due.drain(..) {
+                    recorder.done(due, done, records, batch.len() as u64);
+                }
+            }
+            let now = begin.elapsed();
+            for due in due {
+                recorder.gave_up(due, now);
             }
             Ok(Brought {
                 recorder,
                 waited: 0.0,
-                busy: busy.as_secs_f64() / timing.measured.as_secs_f64(),
+                busy: 0.0,
+                awake: 0.0,
             })
         });
         Ok(vec![job])
@@ -91,7 +98,22 @@ impl Contender for Flushed {
         Watched {
             pid: None,
             cpus: vec![self.cpu],
+            ..Watched::default()
         }
+    }
+}
+
+/// Everything that is due by now; without a pace, one more.
+fn take_due(pace: &mut Option<Pace>, now: Duration, due: &mut VecDeque<Duration>) {
+    match pace {
+        Some(pace) => {
+            while pace.due() < now {
+                due.push_back(pace.due());
+                pace.advance();
+            }
+        }
+        None if due.is_empty() => due.push_back(now),
+        None => {}
     }
 }
 

@@ -93,17 +93,18 @@ impl Load {
         }
     }
 
-    /// Bytes of a typical request, its length in front included.
+    /// A typical request: its batch is as long as they are on average.
     ///
     /// # Errors
     /// No batch can be made.
-    pub fn request_bytes(&self, topic: &str) -> Result<usize, Problem> {
+    pub(super) fn request(&self, topic: &str) -> Result<Vec<u8>, Problem> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let places: Vec<usize> = (0..self.partitions).collect();
         let batches = Batches::make(&self.recipe, &places, self.partitions, &mut random)?;
         let mut frame = Vec::new();
-        request::produce(&mut frame, 0, self.acks, 0, topic, 0, &[]);
-        Ok(frame.len() + batches.bytes_mean())
+        let batch = vec![0; batches.bytes_mean()];
+        request::produce(&mut frame, 0, self.acks, 0, topic, 0, &batch);
+        Ok(frame)
     }
 
     /// Bytes of what comes back, its length in front included: what a floor should answer.
@@ -113,7 +114,7 @@ impl Load {
     pub fn answer_bytes(&self, topic: &str) -> Result<usize, Problem> {
         match self.workload {
             // The record itself comes back.
-            Workload::EndToEnd => self.request_bytes(topic),
+            Workload::EndToEnd => Ok(self.request(topic)?.len()),
             Workload::Produce | Workload::Fetch => Ok(PRODUCED_BYTES + topic.len()),
         }
     }

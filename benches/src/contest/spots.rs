@@ -59,11 +59,11 @@ pub(super) fn works(
             let chooser = PartitionChooser::new(&load.recipe.skew, &places, load.partitions);
             askers.push(Asker::new(spot.open()?, places, chooser, identify(spot)?));
         }
-        // Threads that share a partition share its part of the load as well.
-        let sharing = (threads.max(load.partitions) / load.partitions).max(1);
+        // Threads that have the same partition share its part of the load.
+        let sharing = shares.iter().filter(|others| *others == places).count();
         #[expect(clippy::cast_precision_loss, reason = "threads are few")]
         let (phase, sharing) = (number as f64 / threads as f64, sharing as f64);
-        let part = load.recipe.skew.share(places, load.partitions) / sharing;
+        let part = load.recipe.share(places, load.partitions) / sharing;
         let rate = load
             .requests_per_second()
             .map(|rate| rate * part)

@@ -6,7 +6,7 @@ use super::load::{Load, Workload};
 use super::spots::{Spot, grouped, works};
 use crate::client::{Address, Admin, Leader, Security, Topic};
 use crate::load::Job;
-use crate::load::{Answers, Cursor, Identity, Reader, Until, Watched, Work};
+use crate::load::{Answers, Cursor, Identity, Reader, Stop, Until, Watched, Work};
 use crate::pin;
 use crate::problem::Problem;
 use crate::usage;
@@ -184,13 +184,13 @@ impl Contender for Target {
         false
     }
 
-    fn jobs(&mut self, load: &Load) -> Result<Vec<Job>, Problem> {
+    fn jobs(&mut self, load: &Load, stop: &Stop) -> Result<Vec<Job>, Problem> {
         self.reach(load.partitions)?;
         let spots = self.spots(load.partitions);
         if load.workload == Workload::Fetch && self.filled_from.is_empty() {
             let ends = spots.iter().map(|spot| self.end_offset(spot));
             self.filled_from = ends.collect::<Result<_, _>>()?;
-            fill(load, &spots)?;
+            fill(load, &spots, stop)?;
         }
         let answers = match load.acks {
             0 => Answers::Nobody,
@@ -229,6 +229,7 @@ impl Contender for Target {
         Watched {
             pid: self.pid,
             cpus,
+            ..Watched::default()
         }
     }
 }
@@ -241,6 +242,5 @@ pub(super) fn job(work: Work) -> Job {
 /// The process behind a listener of this machine.
 fn local_pid(addresses: &str) -> Option<u32> {
     let first: Address = addresses.split(',').next()?.trim().parse().ok()?;
-    let is_here = ["localhost", "127.0.0.1", "::1"].contains(&first.host.as_str());
-    usage::listener_pid(first.port).filter(|_| is_here)
+    usage::listener_pid(first.port).filter(|_| first.is_here())
 }

@@ -2,7 +2,6 @@
 
 use super::store::Store;
 use crate::problem::Problem;
-use std::io;
 use std::path::Path;
 
 /// Bytes of the file, after which it begins again.
@@ -27,16 +26,22 @@ impl Flusher {
         })
     }
 
-    /// Writes the batch behind the one before and returns when it is on the device.
+    /// Writes the batch behind the one before.
     ///
     /// # Errors
     /// The file system or the device fails, or the batch is longer than 64 MiB.
-    pub fn once(&mut self) -> Result<(), Problem> {
-        let done: io::Result<()> = self
-            .store
-            .write(&self.batch)
-            .and_then(|()| self.store.flush());
-        done.map_err(|error| Problem::new(format!("a write and flush failed: {error}")))
+    pub fn write(&mut self) -> Result<(), Problem> {
+        let written = self.store.write(&self.batch);
+        written.map_err(|error| Problem::new(format!("a write failed: {error}")))
+    }
+
+    /// Returns when all that was written is on the device.
+    ///
+    /// # Errors
+    /// The file system or the device fails.
+    pub fn flush(&mut self) -> Result<(), Problem> {
+        let flushed = self.store.flush();
+        flushed.map_err(|error| Problem::new(format!("a flush failed: {error}")))
     }
 }
 
@@ -49,14 +54,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let batch = vec![1; 40 << 20];
         let mut flusher = Flusher::new(dir.path(), &batch).unwrap();
-        flusher.once().unwrap();
-        flusher.once().unwrap();
+        flusher.write().unwrap();
+        flusher.write().unwrap();
+        flusher.flush().unwrap();
     }
 
     #[test]
     fn a_batch_that_does_not_fit_is_a_problem() {
         let dir = tempfile::tempdir().unwrap();
         let mut flusher = Flusher::new(dir.path(), &vec![1; (64 << 20) + 1]).unwrap();
-        flusher.once().unwrap_err();
+        flusher.write().unwrap_err();
     }
 }

@@ -15,6 +15,8 @@ pub struct Latencies {
     slots: Vec<Option<Slot>>,
     /// Those that began in an earlier slot than they ended, again.
     spanning: Vec<Spanning>,
+    /// Slots whose memory is there already.
+    ready: Vec<Slot>,
 }
 
 /// Latencies that began and ended in the same slots and took equally long.
@@ -40,7 +42,14 @@ impl Latencies {
             slot_nanos: u64::try_from(slot.as_nanos()).expect("a slot is no centuries"),
             slots: vec![None; slots],
             spanning: Vec::new(),
+            ready: Vec::new(),
         }
+    }
+
+    /// Has the memory of all slots there before the first record comes: a slot that is begun
+    /// meanwhile would stall whoever measures.
+    pub fn prepare(&mut self) {
+        self.ready.resize_with(self.slots.len(), Slot::touched);
     }
 
     /// Adds what began so long after the turn's start and took so long.
@@ -49,7 +58,9 @@ impl Latencies {
         let began_at = self.index(began);
         let ended_at = self.index(began.saturating_add(took));
         let took = took.min(NANOS_MAX);
-        self.slots[ended_at].get_or_insert_default().record(took);
+        let slot = &mut self.slots[ended_at];
+        slot.get_or_insert_with(|| self.ready.pop().unwrap_or_default())
+            .record(took);
         if began_at < ended_at {
             self.spanning.push(Spanning {
                 began: short(began_at),
@@ -86,6 +97,7 @@ impl Latencies {
 
     /// Makes them small, once a turn is over: a run keeps many turns. They stay the same.
     pub fn pack(&mut self) {
+        self.ready = Vec::new();
         let mut serializer = V2Serializer::new();
         for slot in self.slots.iter_mut().flatten() {
             slot.pack(&mut serializer);

@@ -61,6 +61,6 @@ pub struct Side {
     pub name: String,
     /// Whether others are told as multiples of it.
     pub is_floor: bool,
-    /// Its measured turns, without the one to warm up.
+    /// Its turns, in order.
     pub rounds: Vec<Round>,
 }

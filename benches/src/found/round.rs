@@ -31,12 +31,15 @@ pub struct Round {
     pub stolen_percent: f64,
     /// What the server used, slot by slot; empty where it is not ours to ask.
     pub usage: Vec<Usage>,
-    /// Processor time of this program's threads over the time of the turn, for the busiest of
-    /// them: near one and the generator may be the limit.
+    /// The part of the turn in which one of this program's threads had something to do, for the
+    /// busiest of them: near one and the generator may be the limit.
     pub client_busy: f64,
     /// The part of the turn in which one of this program's threads could have run and others ran
     /// on its processor, for the one that waited longest.
     pub client_waited: f64,
+    /// The part of the answers that found a client awake that was to sleep when it waits, because
+    /// something else was nearly due: they did not pay for waking it.
+    pub client_awake: f64,
 }
 
 /// What a process used in one slot, and held at its end.
@@ -61,6 +64,12 @@ impl Round {
     #[must_use]
     pub fn records_per_second(&self) -> f64 {
         per_second(self.records, self.lasted)
+    }
+
+    /// Whether nothing at all was measured.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0 && self.latencies.slots_used() == 0 && self.errors.is_empty()
     }
 
     /// Whether anything was refused or left without an answer.

@@ -26,6 +26,13 @@ impl Default for Slot {
 }
 
 impl Slot {
+    /// An empty one whose memory the kernel has given already.
+    pub(super) fn touched() -> Self {
+        let mut touched = Self::default();
+        touched.open().reset();
+        touched
+    }
+
     /// Adds one of at most [`NANOS_MAX`].
     pub(super) fn record(&mut self, nanos: u64) {
         self.open().record(nanos).expect("the bound is within it");

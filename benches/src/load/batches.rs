@@ -7,10 +7,11 @@ use felix_core::batch::Codec;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A pool holds at most so many bytes of values, but for one batch.
-const POOL_BYTES: usize = 64 << 20;
+/// A pool holds at most so many bytes of values, but for one batch: few enough to stay in the
+/// processor's caches, where what a producer has just made lies as well.
+const POOL_BYTES: usize = 4 << 20;
 /// And at most so many batches.
-const POOL_BATCHES: usize = 1024;
+const POOL_BATCHES: usize = 1 << 16;
 /// So many keys are drawn to find one of a partition that this thread has.
 const DRAWS_MAX: usize = 1_000_000;
 
@@ -131,6 +132,14 @@ impl Batches {
 }
 
 impl Recipe {
+    /// The part of all batches that goes to `places` of so many partitions.
+    pub(crate) fn share(&self, places: &[usize], partitions: usize) -> f64 {
+        match &self.skew {
+            Skew::Keys => KeyChooser::new(&self.keys).share(places, partitions),
+            skew => skew.share(places, partitions),
+        }
+    }
+
     fn entry(
         &self,
         keys: &mut KeyChooser,

@@ -1,5 +1,6 @@
 //! What is left to chance: sizes, keys, and which partition.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A choice among numbers from zero, each with its weight.
@@ -29,6 +30,14 @@ impl Weighted {
             rank.powf(-exponent)
         });
         Self::new(ranks)
+    }
+
+    /// The weight of one.
+    fn of(&self, number: usize) -> f64 {
+        let before = number
+            .checked_sub(1)
+            .map_or(0.0, |before| self.sums[before]);
+        self.sums[number] - before
     }
 
     fn choose(&self, random: &mut fastrand::Rng) -> usize {
@@ -84,6 +93,18 @@ impl FromStr for Sizes {
             },
         });
         Ok(Self::Mixed(parts.collect::<Result<_, String>>()?))
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Between(from, to) => write!(f, "{from} to {to}"),
+            Self::Mixed(parts) => {
+                let sizes: Vec<_> = parts.iter().map(|(size, _)| size.to_string()).collect();
+                f.write_str(&sizes.join(" or "))
+            }
+        }
     }
 }
 
@@ -168,6 +189,26 @@ impl KeyChooser {
         }
     }
 
+    /// The part of all keys, by how often each is chosen, that belongs to `places`.
+    pub(super) fn share(&self, places: &[usize], partitions: usize) -> f64 {
+        let count = match self.keys {
+            Keys::None => return 1.0,
+            Keys::Uniform(count) | Keys::Zipf(count, _) | Keys::Sequence(count) => count,
+        };
+        let (mut ours, mut all) = (0.0, 0.0);
+        for number in 0..count {
+            let weight = self
+                .weights
+                .as_ref()
+                .map_or(1.0, |weights| weights.of(number));
+            all += weight;
+            if places.contains(&partition_of_key(&key(number), partitions)) {
+                ours += weight;
+            }
+        }
+        ours / all
+    }
+
     /// The next record's key.
     pub(super) fn choose(&mut self, random: &mut fastrand::Rng) -> Option<Vec<u8>> {
         let number = match (&self.keys, &self.weights) {
@@ -179,8 +220,12 @@ impl KeyChooser {
                 (self.next - 1) % count
             }
         };
-        Some(format!("key-{number:08}").into_bytes())
+        Some(key(number))
     }
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key-{number:08}").into_bytes()
 }
 
 /// Which partition a batch goes to.
@@ -238,13 +283,7 @@ impl Skew {
             Self::Even | Self::Keys => None,
             Self::Zipf(exponent) => {
                 let whole = Weighted::zipf(all, *exponent);
-                let single = |place: &usize| {
-                    let before = place
-                        .checked_sub(1)
-                        .map_or(0.0, |before| whole.sums[before]);
-                    whole.sums[*place] - before
-                };
-                Some(Weighted::new(places.iter().map(single)))
+                Some(Weighted::new(places.iter().map(|place| whole.of(*place))))
             }
             Self::Hot(percent) => {
                 #[expect(clippy::cast_precision_loss, reason = "partitions are few")]
@@ -427,6 +466,17 @@ mod tests {
         assert!((of("hot:90", &[1, 2]) - 0.1).abs() < 1e-9);
         // 1 of 1 + 1/2 + 1/3.
         assert!((of("zipf:1", &[0]) - 6.0 / 11.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn threads_share_keys_by_how_often_each_is_chosen() {
+        let chooser = KeyChooser::new(&"zipf:3:1".parse().unwrap());
+        let place_of = |number| partition_of_key(&key(number), 7);
+        let [first, others] = [vec![place_of(0)], vec![place_of(1), place_of(2)]];
+        assert!(!others.contains(&first[0]), "the test needs keys apart");
+        // 1 of 1 + 1/2 + 1/3.
+        assert!((chooser.share(&first, 7) - 6.0 / 11.0).abs() < 1e-9);
+        assert!((chooser.share(&others, 7) - 5.0 / 11.0).abs() < 1e-9);
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub(crate) use reader::{Cursor, Reader};
 pub(crate) use recorder::Recorder;
 pub use round::{Job, Timing, Watched};
 pub use stop::Stop;
+pub(crate) use waits::EARLY;
 pub use waits::Waiting;
 pub use work::Brought;
 pub(crate) use work::{Answers, Asker, Asking, Identity, Place, Until, Work};

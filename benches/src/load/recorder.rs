@@ -31,10 +31,12 @@ impl Recorder {
         assert!(begin < end);
         let slots = (end - begin).as_nanos().div_ceil(slot.as_nanos());
         let slots = usize::try_from(slots).expect("slots are few");
+        let mut latencies = Latencies::new(slot, slots + 1);
+        latencies.prepare();
         Self {
             begin,
             end,
-            latencies: Latencies::new(slot, slots + 1),
+            latencies,
             lateness: Histogram::new_with_bounds(1, LATENESS_MAX, 3).expect("constant bounds"),
             operations: 0,
             records: 0,
@@ -99,6 +101,12 @@ impl Recorder {
                 .record(due - self.begin, now.saturating_sub(due));
             self.unanswered += 1;
         }
+    }
+
+    /// Records and bytes that came in so many copies count once.
+    pub(crate) fn divide(&mut self, copies: u64) {
+        self.records /= copies;
+        self.bytes /= copies;
     }
 
     /// Adds what another thread counted in the same turn.

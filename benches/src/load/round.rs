@@ -6,7 +6,7 @@ use super::stop::Stop;
 use super::work::Brought;
 use crate::found::{Round, Usage};
 use crate::problem::Problem;
-use crate::usage;
+use crate::{pin, usage};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const SLOT_MIN: Duration = Duration::from_millis(100);
 /// There are at most so many slots in a turn.
 const SLOTS_MAX: u32 = 300;
-/// From the decision to begin until everybody is on their processor.
-const LEAD: Duration = Duration::from_millis(30);
+/// From the decision to begin until everybody is on their processor, with all memory there.
+const LEAD: Duration = Duration::from_millis(100);
 
 /// How long a turn takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +57,8 @@ pub struct Watched {
     pub pid: Option<u32>,
     /// Processors whose stolen time counts: those of the server and of the clients.
     pub cpus: Vec<usize>,
+    /// One of the clients'.
+    pub client_cpu: usize,
 }
 
 /// What a thread does in a turn, from that moment on, until one of the stops is asked for.
@@ -75,7 +77,7 @@ pub(crate) fn take(
     assert!(!jobs.is_empty());
     let failed = Stop::default();
     let begin = Instant::now() + LEAD;
-    let (brought, seen) = thread::scope(|scope| {
+    let taken = thread::scope(|scope| {
         let mut workers = Vec::new();
         for job in jobs {
             let failed = &failed;
@@ -93,21 +95,42 @@ pub(crate) fn take(
                 Problem::new(format!("the system refuses a thread: {error}"))
             })?);
         }
-        let seen = watch(begin, timing, watched, &[stop, &failed]);
+        // Beside those that are measured, or else on a client's processor and never on a server's.
+        let apart = pin::allowed()
+            .into_iter()
+            .find(|cpu| !watched.cpus.contains(cpu));
+        let kept = pin::to(apart.unwrap_or(watched.client_cpu));
+        let seen = kept.and_then(|()| watch(begin, timing, watched, &[stop, &failed]));
+        if seen.is_err() {
+            failed.ask();
+        }
         let brought = workers
             .into_iter()
             .map(|worker| worker.join().expect("workers return errors"));
         let brought: Vec<Brought> = brought.collect::<Result<_, Problem>>()?;
         Ok::<_, Problem>((brought, seen?))
-    })?;
+    });
+    // What is started between turns may go anywhere.
+    pin::free().map_err(|error| Problem::new(format!("processors stay refused: {error}")))?;
+    let (brought, seen) = taken?;
     let lasted = seen.until.saturating_sub(timing.warm_up);
     if lasted.is_zero() {
         return Ok(None);
     }
-    Ok(Some(round(brought, seen, lasted)))
+    let round = round(brought, seen, lasted);
+    match round.is_empty() {
+        false => Ok(Some(round)),
+        true if stop.is_asked() => Ok(None),
+        // Nothing is no figure, and nobody should take it for one.
+        true => Err(Problem::new(format!(
+            "nothing was due or done in a turn of {lasted:?}; ask for a higher --rate or a longer \
+             --duration, and see that the processors of --cpus are free"
+        ))),
+    }
 }
 
 fn round(brought: Vec<Brought>, seen: Seen, lasted: Duration) -> Round {
+    let client_awake = brought.iter().map(|one| one.awake).fold(0.0, f64::max);
     let client_waited = brought.iter().map(|one| one.waited).fold(0.0, f64::max);
     let client_busy = brought.iter().map(|one| one.busy).fold(0.0, f64::max);
     let mut recorders = brought.into_iter().map(|one| one.recorder);
@@ -131,6 +154,7 @@ fn round(brought: Vec<Brought>, seen: Seen, lasted: Duration) -> Round {
         usage: seen.usage,
         client_busy,
         client_waited,
+        client_awake,
     }
 }
 
@@ -153,7 +177,7 @@ fn watch(
     let sleep_until = |at: Duration| {
         // In pieces, so that Ctrl-C does not wait.
         while !is_stopped() && begin.elapsed() < at {
-            thread::sleep((at - begin.elapsed()).min(SLOT_MIN));
+            thread::sleep(at.saturating_sub(begin.elapsed()).min(SLOT_MIN));
         }
     };
     let usage_now = || watched.pid.and_then(|pid| usage::Usage::of(pid).ok());
@@ -171,7 +195,10 @@ fn watch(
         if let (Some(used), Some(used_before)) = (used, used_before) {
             usage.push(Usage {
                 at: now.saturating_sub(timing.warm_up),
-                processors: processors(used.cpu_ticks - used_before.cpu_ticks, now - at_before),
+                processors: processors(
+                    used.cpu_ticks.saturating_sub(used_before.cpu_ticks),
+                    now.saturating_sub(at_before),
+                ),
                 resident_bytes: used.resident_bytes,
             });
         }

@@ -26,6 +26,10 @@ impl Waiting {
     }
 }
 
+/// A parked thread wakes so long before something is due and looks at the clock until it is: a
+/// timer of the kernel is late by as long as it takes to wake a processor.
+pub(crate) const EARLY: Duration = Duration::from_micros(60);
+
 /// So many events are taken at once.
 const EVENTS_MAX: usize = 256;
 /// So few sockets are asked one by one while spinning, which costs less than asking the set.

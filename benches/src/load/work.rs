@@ -134,4 +134,6 @@ pub struct Brought {
     pub(crate) busy: f64,
     /// The part of the time in which it could have run and others did.
     pub(crate) waited: f64,
+    /// The part of the answers that found it awake though it was to sleep.
+    pub(crate) awake: f64,
 }

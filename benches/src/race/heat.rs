@@ -21,6 +21,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Samples of a turn whose tail is quoted.
 const SAMPLES: f64 = 1_000_000.0;
 
+/// A second, of those that sleep: rare enough that a client is asleep again before nearly every
+/// answer, and each pays for waking it.
+const PARKED_RATE: f64 = 4_000.0;
+/// A second, of those that do not.
+const SPINNING_RATE: f64 = 20_000.0;
+
 const SIZES: &str = "one record of 1 KiB a request, acks=all, one connection";
 const PARKED: &str = "broker, floor and client sleep when there is nothing to do";
 const SPINNING: &str = "broker, floor and client ask again and again instead of sleeping";
@@ -66,7 +72,7 @@ fn produce_ack(race: &Race) -> Heat {
              50 ms"
         ),
         figure: Figure::Latency,
-        load: paced(race, Workload::Produce, 10_000.0, 1.6),
+        load: paced(race, Workload::Produce, PARKED_RATE, 1.6),
         durability: "periodic",
         floors: floors(race),
     }
@@ -80,7 +86,7 @@ fn end_to_end(race: &Race) -> Heat {
              {PARKED}; the floor sends the same bytes back"
         ),
         figure: Figure::Latency,
-        load: paced(race, Workload::EndToEnd, 10_000.0, 1.6),
+        load: paced(race, Workload::EndToEnd, PARKED_RATE, 1.6),
         durability: "periodic",
         floors: &[FloorKind::Echo],
     }
@@ -135,7 +141,7 @@ fn produce_ack_spinning(race: &Race) -> Heat {
         figure: Figure::Latency,
         load: Load {
             waiting: Waiting::Spinning,
-            ..paced(race, Workload::Produce, 20_000.0, 1.6)
+            ..paced(race, Workload::Produce, SPINNING_RATE, 1.6)
         },
         durability: "periodic",
         floors: floors(race),

@@ -24,6 +24,7 @@ pub(super) struct SideFigures<'a> {
     pub(super) bytes_per_second: Option<Spread>,
     pub(super) client_busy: Option<Spread>,
     pub(super) client_waited: Option<Spread>,
+    pub(super) client_awake: Option<Spread>,
     pub(super) lateness_p99_us: Option<Spread>,
     pub(super) unanswered: u64,
     pub(super) errors: BTreeMap<&'a str, u64>,
@@ -113,6 +114,7 @@ impl<'a> SideFigures<'a> {
             bytes_per_second: over(Round::bytes_per_second),
             client_busy: over(|round| round.client_busy),
             client_waited: over(|round| round.client_waited),
+            client_awake: over(|round| round.client_awake),
             lateness_p99_us: Spread::of(
                 side.rounds
                     .iter()

@@ -27,6 +27,7 @@ pub(super) fn round(latencies: impl IntoIterator<Item = (Duration, Duration)>) -
         usage: Vec::new(),
         client_busy: 0.2,
         client_waited: 0.0,
+        client_awake: 0.0,
     }
 }
 

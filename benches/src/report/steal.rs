@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// Fixed before anything is measured: nobody chooses afterwards what to leave out.
 pub(super) const RULE: &str = "A slot counts as stolen when the kernel shows at least one tick \
-    stolen from a processor in use. Samples that touch such a slot, from where they begin to where \
-    they end, are left out of the figures without stolen time. All other figures are of all \
+    stolen from a processor in use. Samples that touch such a slot of their turn, from where they \
+    begin to where they end, are left out of the figures without stolen time. All other figures are of all \
     samples.";
 
 /// What was stolen in the rounds of a side.

@@ -15,6 +15,10 @@ const LATENESS_PART_MAX: f64 = 0.1;
 const CLIENT_BUSY_MAX: f64 = 0.9;
 /// Beyond this part of the time, others on the generator's processor shape the tail.
 const CLIENT_WAITED_MAX: f64 = 0.002;
+/// Below this multiple of it, a floor was disturbed.
+const FLOOR_PART_MIN: f64 = 0.9;
+/// Beyond this part of the answers, a parked client is not what it says.
+const CLIENT_AWAKE_MAX: f64 = 0.05;
 /// Below this part of the offered rate, a side did not keep up.
 pub(super) const REACHED_PART_MIN: f64 = 0.97;
 
@@ -32,6 +36,8 @@ pub(super) fn warnings(figures: &Figures<'_>) -> Vec<String> {
         .chain(of(late))
         .chain(of(busy))
         .chain(of(waited))
+        .chain(of(awake))
+        .chain(below(figures))
         .collect()
 }
 
@@ -126,6 +132,47 @@ fn waited(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
     })
 }
 
+fn awake(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
+    if figures.comparison.figure != Figure::Latency {
+        return None;
+    }
+    let Spread { median, .. } = side.client_awake?;
+    (median > CLIENT_AWAKE_MAX).then(|| {
+        format!(
+            "The parked client was awake for {:.0} % of the answers of {}, because its next request \
+             was nearly due: these did not pay for waking it. Sides and rates compare badly; lower \
+             the --rate, or let the client spin (--client spinning).",
+            100.0 * median,
+            side.side.name
+        )
+    })
+}
+
+/// A floor that takes longer than what stands on it is none.
+fn below(figures: &Figures<'_>) -> Vec<String> {
+    if figures.comparison.figure != Figure::Latency {
+        return Vec::new();
+    }
+    let multiples = figures.multiples();
+    let told = multiples.iter().filter_map(|multiple| {
+        let below = Quantile::ALL.into_iter().filter(|quantile| {
+            let times = multiple.of(*quantile);
+            *quantile != Quantile::Max && times.is_some_and(|times| times < FLOOR_PART_MIN)
+        });
+        let below: Vec<&str> = below.map(Quantile::label).collect();
+        (!below.is_empty()).then(|| {
+            format!(
+                "{} took longer than {} at {}: something else was in its way, and these multiples \
+                 say nothing.",
+                multiple.floor,
+                multiple.side,
+                below.join(", ")
+            )
+        })
+    });
+    told.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sample::{comparison, round_of, side};
@@ -156,7 +203,11 @@ mod tests {
         round.client_waited = 0.013;
         let said = said(None, round);
         assert_eq!(said.len(), 1);
-        assert!(said[0].contains("felix for 1.3 % of the time"), "{}", said[0]);
+        assert!(
+            said[0].contains("felix for 1.3 % of the time"),
+            "{}",
+            said[0]
+        );
     }
 
     #[test]

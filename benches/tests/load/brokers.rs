@@ -1,9 +1,10 @@
 //! Every workload, against real brokers.
 
-use crate::program::{assert_unharmed, object, path, run, said, samples, side};
-use felix_tests::{Apache, Broker, Policy, Shared, Stream, USERS};
+use crate::program::{assert_unharmed, object, path, program, run, said, samples, side};
+use felix_tests::{Apache, Broker, Policy, Process, Shared, Stream, USERS};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 const TOPIC: &str = "default.load";
 
@@ -37,6 +38,22 @@ fn felix() -> Broker {
 fn apache() -> Arc<Apache> {
     static APACHE: Shared<Apache> = Shared::new();
     APACHE.get(Apache::start)
+}
+
+/// A floor by hand, and where it listens.
+fn floor(arguments: &[&str]) -> (Process, String) {
+    let mut floor = Process::start("floor", program().arg("floor").args(arguments), None);
+    let patience = Duration::from_secs(60);
+    floor.wait_until("where it listens", patience, |printed, _| {
+        printed.ends_with(b"\n")
+    });
+    let said = String::from_utf8_lossy(floor.stdout()).into_owned();
+    let address = said
+        .trim()
+        .strip_prefix("listening on ")
+        .unwrap()
+        .to_owned();
+    (floor, address)
 }
 
 /// The only side of a run that went well.
@@ -112,7 +129,35 @@ fn each_consumer_gets_each_batch() {
         "8",
     ];
     let found = object(&short(&felix, TOPIC, &more));
-    assert_eq!(samples(broker(&found)), [7 * 500]);
+    let broker = broker(&found);
+    assert_eq!(samples(broker), [7 * 500]);
+    // A record counts once, however often it is delivered.
+    let records = broker["rounds"][0]["records"].as_u64().unwrap();
+    assert!((1..=550).contains(&records), "{records} of 500 records");
+}
+
+#[test]
+fn threads_offer_the_rate_together_however_they_share_partitions() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    for more in [
+        &["--cpus", "0,1"][..],
+        &["--cpus", "0,1", "--partitions", "3", "--skew", "hot:80"],
+        &[
+            "--cpus",
+            "0,1",
+            "--partitions",
+            "8",
+            "--keys",
+            "zipf:50:1",
+            "--skew",
+            "keys",
+        ],
+    ] {
+        let found = object(&short(&felix, TOPIC, more));
+        let samples = samples(broker(&found))[0];
+        assert!((495..=505).contains(&samples), "{more:?}: {samples} of 500");
+    }
 }
 
 #[test]
@@ -213,6 +258,34 @@ fn two_topics_of_a_broker_with_policies_of_their_own_take_turns() {
 }
 
 #[test]
+fn a_floor_that_runs_elsewhere_is_asked_first_whether_it_does_the_same() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    let (_wrong, address) = floor(&["echo", "--answer-bytes", "20"]);
+    let said_of_it = said(&run(&short(&felix, TOPIC, &["--floor", &address])));
+    let wanted = said_of_it
+        .split_once("--answer-bytes ")
+        .map(|(_, rest)| rest);
+    let wanted: String = wanted
+        .unwrap_or_default()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    assert!(said_of_it.contains("answers 20 bytes"), "{said_of_it}");
+    // What it says helps.
+    let (_right, address) = floor(&["echo", "--answer-bytes", &wanted]);
+    let found = object(&short(&felix, TOPIC, &["--floor", &address]));
+    assert_eq!(samples(side(&found, 0, "echo")), [500]);
+    let (_floor, address) = floor(&["echo"]);
+    let said = said(&run(&short(
+        &felix,
+        TOPIC,
+        &["--floor", &address, "--workload", "fetch"],
+    )));
+    assert!(said.contains("felix-bench floor send"), "{said}");
+}
+
+#[test]
 fn without_a_broker_the_floor_is_measured_alone() {
     for kind in ["echo", "loop-echo"] {
         let found = object(&[
@@ -234,6 +307,17 @@ fn without_a_broker_the_floor_is_measured_alone() {
         assert_unharmed(floor);
         assert_eq!(samples(floor), [500]);
     }
+}
+
+#[test]
+fn a_turn_in_which_nothing_was_due_is_no_result() {
+    let felix = felix();
+    let felix = felix.bootstrap();
+    // One in ten seconds: at the start, which is still warming up.
+    let output = run(&short(&felix, TOPIC, &["--rate", "0.1"]));
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing was due"), "{said}");
 }
 
 #[test]
@@ -332,11 +416,11 @@ fn two_brokers_take_turns_in_one_run() {
 fn what_a_broker_does_not_keep_up_with_is_counted_in_full() {
     let felix = felix();
     let felix = felix.bootstrap();
-    // One request at a time, a hundred times as often as there is time for.
-    let more = ["--rate", "25000", "--in-flight", "1", "--partitions", "1"];
+    // One request at a time, and far more often than there is time for.
+    let more = ["--rate", "100000", "--in-flight", "1", "--partitions", "1"];
     let found = object(&short(&felix, TOPIC, &more));
     let broker = side(&found, 0, "broker");
-    assert_eq!(samples(broker), [25_000]);
+    assert_eq!(samples(broker), [100_000]);
     // It was due earlier and earlier: the latest waited longest.
     let p99_us = broker["latency"]["p99_us"]["median"].as_f64().unwrap();
     let p50_us = broker["latency"]["p50_us"]["median"].as_f64().unwrap();

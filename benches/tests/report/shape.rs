@@ -184,6 +184,7 @@ fn round(seed: u64, shape: Shape) -> Round {
         usage: usage(&mut random, shape),
         client_busy: 0.41,
         client_waited: 0.0,
+        client_awake: 0.0,
     }
 }
 

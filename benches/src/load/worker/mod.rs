@@ -8,7 +8,7 @@ use super::reader::{Read, Reader};
 use super::recorder::Recorder;
 use super::round::Timing;
 use super::stop::Stop;
-use super::waits::{Waiting, Waits};
+use super::waits::{EARLY, Waiting, Waits};
 use super::work::{Answers, Brought, Until, Work};
 use crate::client::request::{self, FetchBounds};
 use crate::pin;
@@ -16,9 +16,6 @@ use crate::problem::Problem;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-/// A parked thread wakes so long before something is due and looks at the clock until it is: a
-/// timer of the kernel is late by as long as it takes to wake a processor.
-const EARLY: Duration = Duration::from_micros(60);
 /// The longest sleep, after which the thread looks whether it should stop.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// Once it was asked to stop, a thread waits so long for answers.
@@ -45,6 +42,8 @@ struct Worker<'a> {
     read: Vec<Read>,
     /// Askers with something to be sent, so that what is due at once goes out at once.
     unsent: Vec<usize>,
+    /// How often something was taken after a sleep, and how often without.
+    taken: [u64; 2],
 }
 
 impl Work {
@@ -103,6 +102,7 @@ impl<'a> Worker<'a> {
             busy: Duration::ZERO,
             read: Vec::new(),
             unsent: Vec::new(),
+            taken: [0; 2],
         })
     }
 
@@ -144,12 +144,12 @@ impl<'a> Worker<'a> {
             }
             let has_sent = self.send_what_is_due(begun)?;
             let until_sent = self.now();
-            self.waits
-                .ready(self.timeout(until_sent), &mut ready)
-                .map_err(system)?;
+            let timeout = self.timeout(until_sent);
+            self.waits.ready(timeout, &mut ready).map_err(system)?;
             let woke = self.now();
             let has_taken = self.take(&ready)?;
             if self.recorder.counts(woke) {
+                self.taken[usize::from(timeout.is_zero())] += u64::from(has_taken);
                 if has_sent {
                     self.busy += until_sent - begun;
                 }
@@ -209,6 +209,9 @@ impl<'a> Worker<'a> {
         for due in asked.chain(lacking) {
             self.recorder.gave_up(due, now);
         }
+        // A record counts once, however many consumers it was delivered to.
+        let copies = self.joins.iter().flatten().map(Join::readers).max();
+        self.recorder.divide(copies.unwrap_or(1) as u64);
         // Not even sent, though due, because this thread was too slow. Those due after a stop are
         // nobody's.
         while let Some(pace) = &mut self.work.pace {
@@ -219,6 +222,11 @@ impl<'a> Worker<'a> {
             pace.advance();
             self.recorder.gave_up(due, now);
         }
+        let awake = match (self.work.waiting, self.taken) {
+            (Waiting::Spinning, _) | (_, [0, 0]) => 0.0,
+            #[expect(clippy::cast_precision_loss, reason = "counts of a turn")]
+            (Waiting::Parked, [asleep, awake]) => awake as f64 / (asleep + awake) as f64,
+        };
         let measured = now
             .min(self.timing.end())
             .saturating_sub(self.timing.warm_up);
@@ -227,6 +235,7 @@ impl<'a> Worker<'a> {
             recorder: self.recorder,
             busy,
             waited,
+            awake,
         }
     }
 

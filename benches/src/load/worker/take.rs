@@ -7,6 +7,9 @@ use crate::load::work::{Answers, Until};
 use crate::problem::Problem;
 use std::time::Duration;
 
+/// So often a socket is read before others, and the clock, are looked at.
+const PULLS_MAX: usize = 16;
+
 impl Worker<'_> {
     /// Takes what is there from the sockets that may have something: whether there was anything.
     pub(super) fn take(&mut self, ready: &[usize]) -> Result<bool, Problem> {
@@ -129,7 +132,11 @@ impl Worker<'_> {
     fn take_flow(&mut self, number: usize) -> Result<bool, Problem> {
         let sink = &mut self.work.sinks[number];
         let mut has_taken = false;
-        while sink.pull()? {
+        // A sender that never stops must not keep us from seeing the end.
+        for _ in 0..PULLS_MAX {
+            if !sink.pull()? {
+                break;
+            }
             has_taken = true;
             let is_full = sink.is_full();
             self.recorder
