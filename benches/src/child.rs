@@ -9,7 +9,7 @@ use crate::floor;
 use crate::pin;
 use crate::problem::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -238,7 +238,14 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         // Both fail only for a process that has been waited for already.
-        drop(self.process.kill());
+        if let Some(group) = i32::try_from(self.process.id())
+            .ok()
+            .and_then(Pid::from_raw)
+        {
+            // Its group is its own, so whatever it started goes with it.
+            // It may have ended already.
+            let _gone = kill_process_group(group, Signal::KILL);
+        }
         drop(self.process.wait());
     }
 }

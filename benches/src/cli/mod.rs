@@ -15,6 +15,7 @@ use crate::found::Findings;
 use crate::problem::Problem;
 use output::Output;
 use std::ffi::OsString;
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 /// What a command left to show, and how it ended.
@@ -48,16 +49,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Shows what was found, however the run ended.
-fn conclude(findings: &Findings, output: &Output, outcome: Outcome) -> ExitCode {
-    let shown = output.show(findings);
-    for result in [&outcome, &shown] {
-        if let Err(problem) = result {
-            complain(problem);
-        }
+fn conclude(mut findings: Findings, output: &Output, outcome: Outcome) -> ExitCode {
+    findings.problem = outcome.err().map(|problem| problem.to_string());
+    let shown = output.show(&findings);
+    if let Some(problem) = &findings.problem {
+        complain(&Problem::new(problem.clone()));
     }
-    match (outcome, shown, findings.is_interrupted) {
-        (Ok(()), Ok(()), false) => ExitCode::SUCCESS,
-        (Ok(()), Ok(()), true) => ExitCode::from(130),
+    for problem in &shown {
+        complain(problem);
+    }
+    match (findings.problem, shown.as_slice(), findings.is_interrupted) {
+        (None, [], false) => ExitCode::SUCCESS,
+        (None, [], true) => ExitCode::from(130),
         _ => ExitCode::FAILURE,
     }
 }
@@ -68,10 +71,7 @@ fn misused(problem: &Problem) -> ExitCode {
     ExitCode::from(2)
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "a command line program says what is wrong"
-)]
 fn complain(problem: &Problem) {
-    eprintln!("felix-bench: {problem}");
+    // If nobody hears it, the exit code still says it.
+    drop(writeln!(stderr(), "felix-bench: {problem}"));
 }

@@ -32,7 +32,8 @@ pub(super) fn load_arguments() -> Vec<Arg> {
             .help("produce: to the acknowledgement; end-to-end: to a consumer that waits; fan-out: \
                    to each of several; fetch: reading what is there, as fast as it comes"),
         with("rate", "RECORDS/S,...", "1000", "Records a second, of all threads; several are run one after the other; max: each answer brings the next")
-            .value_parser(|text: &str| text.parse::<Rates>()),
+            .value_parser(|text: &str| text.parse::<Rates>())
+        .allow_negative_numbers(true),
         with("arrivals", "HOW", "even", "How far apart requests are due").value_parser(["even", "poisson"]),
         with("duration", "TIME", "10s", "How long each turn is measured").value_parser(value::duration),
         with("warm-up", "TIME", "2s", "Load before it that does not count").value_parser(value::duration),

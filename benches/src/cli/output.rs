@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::{race, report};
 use clap::{Arg, ArgAction, ArgMatches};
 use std::fs;
-use std::io::{Write, stdout};
+use std::io::{BufWriter, ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 
 /// What is written, and where.
@@ -45,7 +45,7 @@ pub(super) fn arguments() -> [Arg; 4] {
 }
 
 impl Output {
-    /// Before anything is measured, makes sure that the files can be written.
+    /// What was asked for.
     pub(super) fn of(matches: &ArgMatches, is_race: bool) -> Result<Self, Problem> {
         let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
         let output = Self {
@@ -55,36 +55,54 @@ impl Output {
             hlog: path("hlog"),
             is_quiet: matches.get_flag("quiet"),
         };
-        for file in [&output.html, &output.hlog].into_iter().flatten() {
-            let opened = fs::File::options().append(true).create(true).open(file);
-            opened.map_err(|error| no_file(file, &error))?;
+        if output.html.is_some() && output.html == output.hlog {
+            return Err(Problem::new("--html and --hlog cannot be the same file"));
         }
         Ok(output)
     }
 
-    pub(super) fn show(&self, findings: &Findings) -> Result<(), Problem> {
-        if let Some(file) = &self.html {
-            fs::write(file, report::html(findings)).map_err(|error| no_file(file, &error))?;
+    /// Before anything is measured, makes sure that the files can be written.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        for file in [&self.html, &self.hlog].into_iter().flatten() {
+            let opened = fs::File::options().append(true).create(true).open(file);
+            opened.map_err(|error| no_file(file, &error))?;
         }
-        if let Some(file) = &self.hlog {
-            let written = fs::File::create(file).map(std::io::BufWriter::new);
-            let mut written = written.map_err(|error| no_file(file, &error))?;
-            report::hlog(findings, &mut written).map_err(|error| no_file(file, &error))?;
-            written.flush().map_err(|error| no_file(file, &error))?;
-        }
+        Ok(())
+    }
+
+    /// Shows all of it, each part whatever becomes of the others: what went wrong.
+    pub(super) fn show(&self, findings: &Findings) -> Vec<Problem> {
         let text = match (self.is_json, self.is_race) {
             (true, true) => format!("{:#}\n", race::summary(findings, report::json(findings))),
             (true, false) => format!("{:#}\n", report::json(findings)),
             (false, _) => report::table(findings),
         };
-        // A reader that went away, as head does, has what it wanted.
-        match stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Problem::new(
-                format!("standard output does not take the result: {error}"),
-            )),
+        let printed = match stdout().write_all(text.as_bytes()) {
+            // A reader that went away, as head does, has what it wanted.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Problem::new(format!(
+                "standard output does not take the result: {error}"
+            ))),
             _ => Ok(()),
-        }
+        };
+        let html = self.html.as_ref().map_or(Ok(()), |file| {
+            fs::write(file, report::html(findings)).map_err(|error| no_file(file, &error))
+        });
+        let hlog = self
+            .hlog
+            .as_ref()
+            .map_or(Ok(()), |file| write_log(findings, file));
+        [printed, html, hlog]
+            .into_iter()
+            .filter_map(Result::err)
+            .collect()
     }
+}
+
+fn write_log(findings: &Findings, file: &Path) -> Result<(), Problem> {
+    let created = fs::File::create(file).map(BufWriter::new);
+    let mut created = created.map_err(|error| no_file(file, &error))?;
+    report::hlog(findings, &mut created).map_err(|error| no_file(file, &error))?;
+    created.flush().map_err(|error| no_file(file, &error))
 }
 
 fn no_file(file: &Path, error: &dyn std::fmt::Display) -> Problem {

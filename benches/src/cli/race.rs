@@ -86,8 +86,13 @@ pub(super) fn command() -> Command {
 
 /// Runs it.
 pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
-    let prepared = Output::of(matches, true).and_then(|output| Ok((output, race(matches)?)));
-    let (output, race) = match prepared {
+    let prepared = || {
+        let output = Output::of(matches, true)?;
+        let race = race(matches)?;
+        output.check()?;
+        Ok::<_, Problem>((output, race))
+    };
+    let (output, race) = match prepared() {
         Ok(prepared) => prepared,
         Err(problem) => return misused(&problem),
     };
@@ -102,10 +107,11 @@ pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
         settings: settings(&race),
         comparisons: Vec::new(),
         is_interrupted: false,
+        problem: None,
     };
     let outcome = race.run(&mut findings, &stop, &progress);
     progress.end();
-    conclude(&findings, &output, outcome)
+    conclude(findings, &output, outcome)
 }
 
 fn race(matches: &ArgMatches) -> Result<Race, Problem> {

@@ -42,6 +42,7 @@ pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
                  connection says which partition that goes to",
             ));
         }
+        output.check()?;
         Ok::<_, Problem>((output, load, sides))
     };
     let (output, load, mut sides) = match prepared() {
@@ -59,6 +60,7 @@ pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
         settings: settings(matches),
         comparisons: Vec::new(),
         is_interrupted: false,
+        problem: None,
     };
     let rates: &Rates = chosen(matches, "rate");
     let rounds = count(matches, "rounds");
@@ -72,7 +74,7 @@ pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
         &progress,
     );
     progress.end();
-    conclude(&findings, &output, outcome)
+    conclude(findings, &output, outcome)
 }
 
 fn steps(

@@ -116,6 +116,11 @@ impl Sides {
                 Some((name, addresses)) => (name, addresses),
                 None => ("broker", text.as_str()),
             };
+            if name.is_empty() || FloorKind::of(name).is_some() {
+                return Err(Problem::new(format!(
+                    "{text:?} needs a name of its own that is no floor's, as in felix=HOST:PORT"
+                )));
+            }
             let (addresses, topic) = match addresses.split_once('/') {
                 Some((addresses, topic)) => (addresses, topic),
                 None => (addresses, chosen::<String>(matches, "topic").as_str()),
@@ -163,7 +168,7 @@ impl Sides {
     pub(super) fn reach(&mut self, load: &Load) -> Result<(), Problem> {
         self.targets
             .iter_mut()
-            .try_for_each(|target| target.reach(load.partitions))
+            .try_for_each(|target| target.reach(load))
     }
 
     /// Floor first.

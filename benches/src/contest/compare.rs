@@ -7,6 +7,9 @@ use crate::load::{Job, round};
 use crate::load::{Stop, Watched};
 use crate::problem::Problem;
 
+/// Far apart, so that the seeds of rounds and of threads do not meet.
+const ROUND_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// One of those that take turns.
 pub trait Contender {
     /// What it is called.
@@ -57,13 +60,22 @@ pub fn compare(
             }
             let contender = &mut contenders[turn];
             progress.turn(&name, contender.name(), round + 1, rounds);
-            let jobs = contender.jobs(load, stop)?;
+            let told = |problem: Problem| Problem::new(format!("{}: {problem}", sides[turn].name));
+            // Each round has its own chance, the same for all sides.
+            let seed = load
+                .seed
+                .wrapping_add((round as u64).wrapping_mul(ROUND_SEED));
+            let load = Load {
+                seed,
+                ..load.clone()
+            };
+            let jobs = contender.jobs(&load, stop).map_err(told)?;
             let mut watched = contender.watched();
             watched.client_cpu = load.cpus.last().copied().unwrap_or_default();
             watched.cpus.extend(&load.cpus);
             watched.cpus.sort_unstable();
             watched.cpus.dedup();
-            let found = round::take(jobs, &load.timing, &watched, stop)?;
+            let found = round::take(jobs, &load.timing, &watched, stop).map_err(told)?;
             sides[turn].rounds.extend(found);
         }
     }

@@ -54,12 +54,18 @@ impl Contender for Flushed {
             let mut recorder = Recorder::new(timing.warm_up, timing.end(), timing.slot);
             let mut pace = rate.map(|rate| Pace::new(rate, arrivals, 0.0, seed));
             let mut due = VecDeque::new();
+            let mut until = timing.end();
             loop {
                 let now = begin.elapsed();
                 take_due(&mut pace, now.min(timing.end()), &mut due);
                 let is_over =
                     now >= timing.end() && (due.is_empty() || now >= timing.end() + timing.grace);
-                if is_over || stops.iter().any(|stop| stop.is_asked()) {
+                if stops.iter().any(|stop| stop.is_asked()) {
+                    until = now.min(timing.end());
+                    recorder.end_at(until);
+                    break;
+                }
+                if is_over {
                     break;
                 }
                 if due.is_empty() {
@@ -86,6 +92,7 @@ impl Contender for Flushed {
             }
             Ok(Brought {
                 recorder,
+                until,
                 waited: 0.0,
                 busy: 0.0,
                 awake: 0.0,

@@ -86,7 +86,14 @@ impl Target {
     ///
     /// # Errors
     /// It is not there, is no broker that we can use, or has no such topic.
-    pub fn reach(&mut self, partitions: usize) -> Result<(), Problem> {
+    pub fn reach(&mut self, load: &Load) -> Result<(), Problem> {
+        let name = self.settings.name.clone();
+        let told = |problem: Problem| Problem::new(format!("{name}: {problem}"));
+        self.reach_all(load.partitions, load.is_idempotent)
+            .map_err(told)
+    }
+
+    fn reach_all(&mut self, partitions: usize, is_idempotent: bool) -> Result<(), Problem> {
         if !self.users.is_empty() {
             return Ok(());
         }
@@ -97,6 +104,10 @@ impl Target {
             let mut admin = Admin::connect(&self.settings.addresses, security)?;
             admin.check_apis()?;
             let (may_create, replication) = (self.settings.may_create, self.settings.replication);
+            if is_idempotent {
+                // Before anything is measured, rather than in its first turn.
+                admin.producer_id()?;
+            }
             let topic = admin.topic(&self.topic_of(security), wanted, may_create, replication)?;
             users.push(User {
                 admin,
@@ -185,7 +196,7 @@ impl Contender for Target {
     }
 
     fn jobs(&mut self, load: &Load, stop: &Stop) -> Result<Vec<Job>, Problem> {
-        self.reach(load.partitions)?;
+        self.reach(load)?;
         let spots = self.spots(load.partitions);
         if load.workload == Workload::Fetch && self.filled_from.is_empty() {
             let ends = spots.iter().map(|spot| self.end_offset(spot));

@@ -17,7 +17,12 @@ pub struct Latencies {
     spanning: Vec<Spanning>,
     /// Slots whose memory is there already.
     ready: Vec<Slot>,
+    /// With so many spanning ones, equal ones are merged.
+    merge_at: usize,
 }
+
+/// Spanning latencies take a few megabytes before equal ones are looked for.
+const MERGE_AT: usize = 1 << 17;
 
 /// Latencies that began and ended in the same slots and took equally long.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +48,7 @@ impl Latencies {
             slots: vec![None; slots],
             spanning: Vec::new(),
             ready: Vec::new(),
+            merge_at: MERGE_AT,
         }
     }
 
@@ -68,6 +74,9 @@ impl Latencies {
                 nanos: took,
                 count: 1,
             });
+            if self.spanning.len() >= self.merge_at {
+                self.merge();
+            }
         }
     }
 
@@ -102,8 +111,13 @@ impl Latencies {
         for slot in self.slots.iter_mut().flatten() {
             slot.pack(&mut serializer);
         }
-        // Under a growing backlog nearly all span slots. What a histogram does not tell apart is
-        // counted as one here, too.
+        self.merge();
+        self.spanning.shrink_to_fit();
+    }
+
+    /// Counts equal ones as one: under a growing backlog nearly all span slots, millions of them.
+    fn merge(&mut self) {
+        // What a histogram does not tell apart is one here, too.
         let counters = slot::wide();
         for one in &mut self.spanning {
             one.nanos = counters.lowest_equivalent(one.nanos);
@@ -114,7 +128,8 @@ impl Latencies {
             kept.count += if is_same { next.count } else { 0 };
             is_same
         });
-        self.spanning.shrink_to_fit();
+        // Not again before there are as many more.
+        self.merge_at = MERGE_AT.max(2 * self.spanning.len());
     }
 
     /// How long a slot is.
@@ -295,7 +310,12 @@ mod tests {
             let began = Duration::from_micros(10 * request);
             open.record(began, SLOT + began * 2);
         }
-        assert_eq!(open.spanning.len(), 300_000);
+        let counted: u64 = open.spanning.iter().map(|one| one.count).sum();
+        assert_eq!(counted, 300_000);
+        assert!(
+            open.spanning.len() < 150_000,
+            "equal ones are merged on the way"
+        );
         let mut packed = open.clone();
         packed.pack();
         for marked in 0..31 {

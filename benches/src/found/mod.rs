@@ -28,6 +28,8 @@ pub struct Findings {
     pub comparisons: Vec<Comparison>,
     /// Whether somebody ended it before it was done.
     pub is_interrupted: bool,
+    /// Why it could not go on, if it could not.
+    pub problem: Option<String>,
 }
 
 /// Sides that took turns under the same load.

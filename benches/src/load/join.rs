@@ -41,14 +41,18 @@ impl Join {
         self.readers
     }
 
-    /// The batch at that offset was due then: the deliveries that came before this.
-    pub(crate) fn acknowledged(&mut self, offset: i64, due: Duration) -> Vec<Delivery> {
+    /// The batch at that offset was due then: the deliveries that came before this. None: no batch
+    /// can be there, because another is.
+    pub(crate) fn acknowledged(&mut self, offset: i64, due: Duration) -> Option<Vec<Delivery>> {
+        if offset < 0 || self.acknowledged.contains_key(&offset) {
+            return None;
+        }
         let early = self.early.remove(&offset).unwrap_or_default();
         if early.len() < self.readers {
             self.acknowledged
                 .insert(offset, (due, self.readers - early.len()));
         }
-        early
+        Some(early)
     }
 
     /// The batch at that offset reached a reader: when it was due, if that is known.
@@ -95,11 +99,13 @@ mod tests {
     fn a_delivery_finds_its_request_whichever_comes_first() {
         let mut join = Join::new(2);
         assert_eq!(join.delivered(7, at(2)), None);
-        assert_eq!(join.acknowledged(7, DUE), [at(2)]);
+        assert_eq!(join.acknowledged(7, DUE), Some(vec![at(2)]));
+        assert_eq!(join.acknowledged(7, DUE), None, "it is there already");
+        assert_eq!(join.acknowledged(-1, DUE), None);
         assert!(!join.is_complete());
         assert_eq!(join.delivered(7, at(3)), Some(DUE));
         assert!(join.is_complete());
-        assert!(join.acknowledged(8, DUE).is_empty());
+        assert_eq!(join.acknowledged(8, DUE), Some(vec![]));
         assert_eq!(join.lacking().collect::<Vec<_>>(), [DUE, DUE]);
         assert_eq!(join.delivered(8, at(4)), Some(DUE));
         assert_eq!(join.lacking().count(), 1);

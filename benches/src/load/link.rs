@@ -23,6 +23,8 @@ pub(crate) struct Asked {
     pub(crate) bytes: u64,
     /// Which of the topic's partitions, by place.
     pub(crate) partition: usize,
+    /// The number that its answer carries.
+    pub(crate) correlation: i32,
 }
 
 /// A connection on which answers come in the order of the requests.
@@ -59,9 +61,11 @@ impl Link {
     }
 
     /// Puts a request behind what is not sent yet.
-    pub(crate) fn queue(&mut self, encode: impl FnOnce(&mut Vec<u8>, i32)) {
+    /// The number that its answer will carry.
+    pub(crate) fn queue(&mut self, encode: impl FnOnce(&mut Vec<u8>, i32)) -> i32 {
         self.correlation = self.correlation.wrapping_add(1) & i32::MAX;
         encode(&mut self.unsent, self.correlation);
+        self.correlation
     }
 
     /// Whether more may be put behind.

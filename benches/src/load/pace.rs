@@ -18,6 +18,8 @@ pub(crate) struct Pace {
     arrivals: Arrivals,
     interval_nanos: f64,
     due_nanos: f64,
+    phase: f64,
+    count: u64,
     random: fastrand::Rng,
 }
 
@@ -36,27 +38,34 @@ impl Pace {
             arrivals,
             interval_nanos,
             due_nanos: interval_nanos * phase,
+            phase,
+            count: 0,
             random: fastrand::Rng::with_seed(seed),
         }
     }
 
     /// When the next one is due.
-    #[must_use]
     pub(crate) fn due(&self) -> Duration {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "rounded down to a nanosecond, and never below zero"
+            reason = "rounded to a nanosecond, and never below zero"
         )]
-        Duration::from_nanos(self.due_nanos as u64)
+        Duration::from_nanos(self.due_nanos.round() as u64)
     }
 
     /// Goes on to the one after it.
     pub(crate) fn advance(&mut self) {
-        self.due_nanos += match self.arrivals {
-            Arrivals::Even => self.interval_nanos,
+        self.count += 1;
+        #[expect(clippy::cast_precision_loss, reason = "no run has 2^53 requests")]
+        let count = self.count as f64;
+        self.due_nanos = match self.arrivals {
+            // From the start each time, so that nothing adds up.
+            Arrivals::Even => (count + self.phase) * self.interval_nanos,
             // `f64()` is below one, so the logarithm is finite.
-            Arrivals::Poisson => -(1.0 - self.random.f64()).ln() * self.interval_nanos,
+            Arrivals::Poisson => {
+                self.due_nanos - (1.0 - self.random.f64()).ln() * self.interval_nanos
+            }
         };
     }
 }
@@ -97,6 +106,24 @@ mod tests {
         );
         assert_eq!(of(7), of(7));
         assert_ne!(of(7), of(8));
+    }
+
+    #[test]
+    fn as_many_are_due_in_a_time_as_the_rate_says() {
+        for (rate, from_ms, to_ms) in [(3000.0, 100, 1100), (900.0, 300, 2300), (7.0, 0, 3000)] {
+            let mut pace = Pace::new(rate, Arrivals::Even, 0.0, 0);
+            let [from, to] = [from_ms, to_ms].map(Duration::from_millis);
+            let mut count = 0;
+            while pace.due() < to {
+                count += u32::from(pace.due() >= from);
+                pace.advance();
+            }
+            let seconds = (to - from).as_secs_f64();
+            assert!(
+                (f64::from(count) - rate * seconds).abs() < 1e-6,
+                "{rate}: {count}"
+            );
+        }
     }
 
     #[test]

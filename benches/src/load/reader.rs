@@ -62,7 +62,7 @@ impl Reader {
             places,
             bounds,
         } = self;
-        link.queue(|out, correlation| {
+        let correlation = link.queue(|out, correlation| {
             let wanted = places.iter().map(|place| (place.index, place.next));
             request::fetch(out, correlation, bounds, topic, wanted);
         });
@@ -71,6 +71,7 @@ impl Reader {
             records: 0,
             bytes: 0,
             partition: 0,
+            correlation,
         });
         link.push()
     }
@@ -86,6 +87,11 @@ impl Reader {
             return Ok(None);
         };
         let fetched = answer::fetched(frame)?;
+        if fetched.correlation != asked.correlation {
+            return Err(Problem::new(
+                "the server answered another Fetch than the one that was asked",
+            ));
+        }
         refuse(fetched.error, "Fetch")?;
         for part in fetched.partitions {
             refuse(part.error, "Fetch")?;

@@ -113,7 +113,8 @@ pub(crate) fn take(
     // What is started between turns may go anywhere.
     pin::free().map_err(|error| Problem::new(format!("processors stay refused: {error}")))?;
     let (brought, seen) = taken?;
-    let lasted = seen.until.saturating_sub(timing.warm_up);
+    let until = brought.iter().map(|one| one.until).max();
+    let lasted = until.unwrap_or_default().saturating_sub(timing.warm_up);
     if lasted.is_zero() {
         return Ok(None);
     }
@@ -161,7 +162,6 @@ fn round(brought: Vec<Brought>, seen: Seen, lasted: Duration) -> Round {
 /// What was seen beside the workers.
 #[derive(Debug)]
 struct Seen {
-    until: Duration,
     stolen: Vec<bool>,
     stolen_percent: f64,
     usage: Vec<Usage>,
@@ -205,7 +205,6 @@ fn watch(
         (before, used_before, at_before) = (ticks, used, now);
     }
     Ok(Seen {
-        until: begin.elapsed().min(timing.end()),
         stolen,
         stolen_percent: before.stolen_percent_since(&first),
         usage,

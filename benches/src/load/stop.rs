@@ -1,6 +1,6 @@
 //! Ctrl-C.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asked for by SIGINT and SIGTERM. A second one ends the process at once, as it would have.
+    /// Asked for by SIGINT, SIGTERM and SIGHUP. A second one ends the process at once, as it would have.
     ///
     /// # Errors
     /// The system refuses the handlers.
     pub fn on_signals() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
             // In this order: the first signal finds the flag down.
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;

@@ -130,6 +130,8 @@ pub(crate) struct Work {
 #[derive(Debug)]
 pub struct Brought {
     pub(crate) recorder: Recorder,
+    /// When load ended, from its start.
+    pub(crate) until: Duration,
     /// The part of the measured time in which it had something to do.
     pub(crate) busy: f64,
     /// The part of the time in which it could have run and others did.

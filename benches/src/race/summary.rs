@@ -30,6 +30,7 @@ pub fn summary(findings: &Findings, report: Value) -> Value {
         }
     }
     summary.insert("is_interrupted".to_owned(), findings.is_interrupted.into());
+    summary.insert("problem".to_owned(), findings.problem.clone().into());
     summary.insert("report".to_owned(), report);
     summary.into()
 }

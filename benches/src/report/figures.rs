@@ -6,6 +6,9 @@ use crate::found::{Comparison, Figure, Round, Side, Spread};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
+/// Below this part of what was due, a side did not keep up.
+const REACHED_PART_MIN: f64 = 0.97;
+
 /// A comparison in figures.
 #[derive(Debug)]
 pub(super) struct Figures<'a> {
@@ -137,6 +140,15 @@ impl<'a> SideFigures<'a> {
     pub(super) fn samples_least(&self) -> Option<u64> {
         let samples = self.rounds.iter().map(|round| round.latencies.len());
         samples.min()
+    }
+
+    /// Whether less was done in time than was due, refusals apart.
+    pub(super) fn is_behind(&self) -> bool {
+        let sum = |of: &dyn Fn(&RoundFigures<'_>) -> u64| count(self.rounds.iter().map(of).sum());
+        let refused = sum(&|round| round.round.errors.values().sum());
+        let due = sum(&|round| round.latencies.len()) + refused;
+        let done = sum(&|round| round.round.operations) + refused;
+        done < REACHED_PART_MIN * due
     }
 
     pub(super) fn has_failed(&self) -> bool {

@@ -117,7 +117,15 @@ fn cells(figures: &Figures<'_>, side: &SideFigures<'_>) -> Vec<Cell> {
         Figure::Throughput => {
             let megabytes = |bytes: f64| number::amount(bytes / 1e6);
             cells.push(Cell::over_rounds(side.bytes_per_second, megabytes));
-            cells.push(records);
+            // Bytes that flow unasked hold none.
+            let has_records = side
+                .records_per_second
+                .is_some_and(|records| records.max > 0.0);
+            cells.push(if has_records {
+                records
+            } else {
+                Cell::plain("-".to_owned())
+            });
         }
     }
     cells

@@ -64,11 +64,9 @@ fn head(findings: &Findings) -> String {
         })
     });
     let machine = escaped(&machine.collect::<Vec<_>>().join(" \u{b7} "));
-    let interrupted = if findings.is_interrupted {
-        format!("<p class='warning'>{}</p>\n", words::INTERRUPTED)
-    } else {
-        String::new()
-    };
+    let ended = words::ended(findings).into_iter();
+    let interrupted = ended.map(|said| format!("<p class='warning'>{}</p>\n", escaped(&said)));
+    let interrupted: String = interrupted.collect();
     format!(
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>\n\
          <meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; \

@@ -27,6 +27,7 @@ pub fn json(findings: &Findings) -> Value {
         "schema": SCHEMA,
         "command": findings.command,
         "is_interrupted": findings.is_interrupted,
+        "problem": findings.problem,
         "environment": facts(&findings.environment.facts),
         "settings": facts(&findings.settings),
         "method": words::METHOD,

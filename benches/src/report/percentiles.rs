@@ -101,7 +101,7 @@ pub(super) fn percentiles(id: &str, figures: &Figures<'_>) -> Option<String> {
     }
     Some(plot.finish(
         "Latency by percentile. Bold: the median over the rounds; thin: each round. Dashed where \
-         fewer than 1,000 samples of a round lie beyond, so that another run may differ.",
+         fewer than 1,000 samples of a round lie beyond (but for the first 99 %), so that another run may differ.",
     ))
 }
 

@@ -5,7 +5,6 @@ use super::figures::{Figures, SideFigures};
 use super::number;
 use super::plot::{LEFT, Plot, RIGHT, colour};
 use super::quantile::Quantile;
-use super::warnings::REACHED_PART_MIN;
 use crate::found::Figure;
 
 const HEIGHT: f64 = 380.0;
@@ -154,9 +153,8 @@ fn draw(plot: &mut Plot, (x, y): (&Axis, &Axis), side: &[(f64, Option<&SideFigur
         if let Some((x, y)) = last {
             plot.text("named end", (*x - 6.0, y - 6.0), quantile.label());
         }
-        for (point, (rate, side)) in points.iter().zip(side) {
-            let reached = side.as_ref().and_then(|side| side.records_per_second);
-            let keeps_up = reached.is_none_or(|of| of.median >= REACHED_PART_MIN * rate);
+        for (point, (_, side)) in points.iter().zip(side) {
+            let keeps_up = !side.as_ref().is_some_and(|side| side.is_behind());
             if let Some(point) = point {
                 plot.dot("step", *point, 3.0);
                 if !keeps_up {
@@ -175,8 +173,10 @@ mod tests {
     use std::time::Duration;
 
     fn at(name: &str, offered: f64) -> Comparison {
-        let mut round = round_of([Duration::from_micros(100)]);
+        let mut round = round_of((0..100).map(|_| Duration::from_micros(100)));
         round.records = 1500;
+        // Of a hundred that were due.
+        round.operations = if offered > 1500.0 { 75 } else { 100 };
         Comparison {
             offered: Some(offered),
             ..comparison(name, vec![side("felix", false, vec![round])])

@@ -61,5 +61,6 @@ pub(super) fn findings(comparisons: Vec<Comparison>) -> Findings {
         settings: vec![("rate".to_owned(), "20000".to_owned())],
         comparisons,
         is_interrupted: false,
+        problem: None,
     }
 }

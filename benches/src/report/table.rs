@@ -18,8 +18,8 @@ const LINE_MAX: usize = 100;
 #[must_use]
 pub fn table(findings: &Findings) -> String {
     let mut text = String::new();
-    if findings.is_interrupted {
-        text += &paragraph(words::INTERRUPTED);
+    for said in words::ended(findings) {
+        text += &paragraph(&said);
         text.push('\n');
     }
     if findings.comparisons.is_empty() {
@@ -241,6 +241,13 @@ mod tests {
     fn a_run_without_findings_is_a_sentence() {
         let mut nothing = findings(vec![]);
         assert_eq!(table(&nothing), "Nothing was measured.\n");
+        nothing.problem = Some("felix: the server closed the connection".to_owned());
+        let text = table(&nothing);
+        assert!(
+            text.starts_with("This run could not go on: felix: the server"),
+            "{text}"
+        );
+        nothing.problem = None;
         nothing.is_interrupted = true;
         let text = table(&nothing);
         assert!(text.starts_with("This run was ended early"), "{text}");

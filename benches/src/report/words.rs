@@ -4,7 +4,7 @@ use super::figures::Figures;
 use super::quantile::Quantile;
 use super::series::Point;
 use super::{number, series};
-use crate::found::{Comparison, Figure};
+use crate::found::{Comparison, Figure, Findings};
 
 /// How figures come from rounds.
 pub(super) const METHOD: &str = "Each figure is the median over the rounds of the round's own, \
@@ -101,4 +101,16 @@ pub(super) fn stalls(figures: &Figures<'_>) -> Vec<String> {
         })
     });
     sentence.collect()
+}
+
+/// How the run ended, if not by itself.
+pub(super) fn ended(findings: &Findings) -> Vec<String> {
+    let problem = findings.problem.as_ref();
+    let problem = problem.map(|problem| {
+        format!(
+            "This run could not go on: {problem}. What follows is what had been measured by then."
+        )
+    });
+    let interrupted = findings.is_interrupted.then(|| INTERRUPTED.to_owned());
+    problem.into_iter().chain(interrupted).collect()
 }

@@ -42,10 +42,14 @@ fn ctrl_c_ends_a_run_with_what_was_measured_until_then() {
         .as_array()
         .unwrap();
     assert_eq!(rounds.len(), 1);
+    let samples = rounds[0]["samples"].as_u64().unwrap();
+    assert!(samples >= 400, "{:#}", rounds[0]);
+    // As many as were due until then, no more and no less.
+    let lasted_s = rounds[0]["lasted_s"].as_f64().unwrap();
+    let due = u32::try_from(samples).map(f64::from).unwrap();
     assert!(
-        rounds[0]["samples"].as_u64().unwrap() >= 400,
-        "{:#}",
-        rounds[0]
+        (due - lasted_s * 1000.0).abs() <= 1.0,
+        "{samples} in {lasted_s} s"
     );
     assert!(std::fs::read_to_string(html).unwrap().contains("</html>"));
 }

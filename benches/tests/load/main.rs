@@ -3,6 +3,7 @@
 
 mod arguments;
 mod brokers;
+mod failures;
 mod interrupt;
 mod program;
 mod race;

@@ -35,6 +35,7 @@ fn stalled(load: &Load) -> Round {
         settings: Vec::new(),
         comparisons: Vec::new(),
         is_interrupted: false,
+        problem: None,
     };
     let comparison = Comparison {
         name: "stalled".to_owned(),

@@ -62,6 +62,7 @@ pub(crate) fn findings(rounds: u64) -> Findings {
         .to_vec(),
         comparisons,
         is_interrupted: true,
+        problem: None,
     }
 }
 

@@ -44,6 +44,10 @@ struct Worker<'a> {
     unsent: Vec<usize>,
     /// How often something was taken after a sleep, and how often without.
     taken: [u64; 2],
+    /// Whether nothing new is begun.
+    is_draining: bool,
+    /// When load ended: at its end, or when it was stopped.
+    until: Duration,
 }
 
 impl Work {
@@ -103,6 +107,8 @@ impl<'a> Worker<'a> {
             read: Vec::new(),
             unsent: Vec::new(),
             taken: [0; 2],
+            is_draining: false,
+            until: timing.end(),
         })
     }
 
@@ -135,7 +141,14 @@ impl<'a> Worker<'a> {
             // hide that. Within limits.
             let is_over = begun >= self.timing.end()
                 && (!self.is_behind() || begun >= self.timing.end() + self.timing.grace);
-            if is_over || stops.iter().any(|stop| stop.is_asked()) {
+            let is_stopped = stops.iter().any(|stop| stop.is_asked());
+            if is_stopped {
+                // What would have been due later is nobody's.
+                self.until = begun.min(self.timing.end());
+                self.recorder.end_at(self.until);
+            }
+            if is_over || is_stopped {
+                self.is_draining = true;
                 return Ok(());
             }
             if self.work.asking.answers == Answers::Nobody {
@@ -212,11 +225,10 @@ impl<'a> Worker<'a> {
         // A record counts once, however many consumers it was delivered to.
         let copies = self.joins.iter().flatten().map(Join::readers).max();
         self.recorder.divide(copies.unwrap_or(1) as u64);
-        // Not even sent, though due, because this thread was too slow. Those due after a stop are
-        // nobody's.
+        // Not even sent, though due, because this thread was too slow.
         while let Some(pace) = &mut self.work.pace {
             let due = pace.due();
-            if due >= self.timing.end() || due > now {
+            if due >= self.until {
                 break;
             }
             pace.advance();
@@ -227,12 +239,11 @@ impl<'a> Worker<'a> {
             #[expect(clippy::cast_precision_loss, reason = "counts of a turn")]
             (Waiting::Parked, [asleep, awake]) => awake as f64 / (asleep + awake) as f64,
         };
-        let measured = now
-            .min(self.timing.end())
-            .saturating_sub(self.timing.warm_up);
+        let measured = self.until.saturating_sub(self.timing.warm_up);
         let busy = self.busy.as_secs_f64() / measured.as_secs_f64().max(1e-9);
         Brought {
             recorder: self.recorder,
+            until: self.until,
             busy,
             waited,
             awake,

@@ -74,7 +74,7 @@ impl Worker<'_> {
             *sequence = i32::try_from(next).expect("31 bits");
         }
         let Place { topic, partition } = &asking.places[place];
-        asker.link.queue(|out, correlation| {
+        let correlation = asker.link.queue(|out, correlation| {
             let timeout_ms = 30_000;
             let batch = batch.bytes();
             request::produce(
@@ -98,6 +98,7 @@ impl Worker<'_> {
                 records,
                 bytes,
                 partition: place,
+                correlation,
             });
         }
         if self.unsent.last() != Some(&number) {
@@ -151,7 +152,7 @@ impl Worker<'_> {
             };
             self.ask(number, place, due)?;
         }
-        if !self.work.is_paced {
+        if !self.work.is_paced && !self.is_draining {
             self.fill(number)?;
         }
         self.push_all()

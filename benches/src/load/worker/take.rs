@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::client::{answer, error_name};
-use crate::load::join::Delivery;
+use crate::load::join::{Delivery, Join};
 use crate::load::work::{Answers, Until};
 use crate::problem::Problem;
 use std::time::Duration;
@@ -51,27 +51,51 @@ impl Worker<'_> {
         let Some(frame) = link.frame()? else {
             return Ok(false);
         };
-        let (error, offset) = match self.work.asking.answers {
+        let correlation = answer::correlation(frame);
+        let (error, offset, partition) = match self.work.asking.answers {
             Answers::Kafka => {
                 let produced = answer::produced(frame)?;
-                (produced.error, produced.base_offset)
+                (
+                    produced.error,
+                    produced.base_offset,
+                    Some(produced.partition),
+                )
             }
-            Answers::Echo | Answers::Nobody => (0, 0),
+            Answers::Echo | Answers::Nobody => (0, 0, None),
         };
         let Some(asked) = link.asked.pop_front() else {
             return Err(Problem::new(
                 "the server answered what nobody asked".to_owned(),
             ));
         };
+        let wanted = self.work.asking.places[asked.partition].partition;
+        if correlation != Some(asked.correlation) || partition.is_some_and(|found| found != wanted)
+        {
+            return Err(Problem::new(
+                "the server answered another request than the oldest one; answers must come in the \
+                 order of the requests",
+            ));
+        }
+        let readers = self.joins[asked.partition]
+            .as_ref()
+            .map_or(1, Join::readers);
         if error != 0 {
-            self.recorder.refused(asked.due, &error_name(error));
+            for _ in 0..readers {
+                self.recorder.refused(asked.due, &error_name(error));
+            }
             return Ok(true);
         }
         match self.work.asking.until {
             Until::Delivered => {
                 let join = self.joins[asked.partition].as_mut();
                 let join = join.expect("each partition that is written is read");
-                for early in join.acknowledged(offset, asked.due) {
+                let Some(early) = join.acknowledged(offset, asked.due) else {
+                    return Err(Problem::new(format!(
+                        "the server acknowledged two batches, or none, at offset {offset} of one \
+                         partition"
+                    )));
+                };
+                for early in early {
                     self.recorder
                         .done(asked.due, early.at, early.records, early.bytes);
                 }
