@@ -31,12 +31,18 @@ pub(super) fn warnings(figures: &Figures<'_>) -> Vec<String> {
     of(failed)
         .chain(of(unmeasured))
         .chain(of(behind))
-        .chain(of(late))
-        .chain(of(busy))
-        .chain(of(waited))
-        .chain(of(awake))
-        .chain(below(figures))
+        .chain(busy(figures))
+        .chain(latencies(figures))
         .collect()
+}
+
+/// What only those have to know who compare latencies.
+fn latencies(figures: &Figures<'_>) -> Vec<String> {
+    if figures.comparison.figure != Figure::Latency {
+        return Vec::new();
+    }
+    let told = [late(figures), waited(figures), awake(figures)];
+    told.into_iter().flatten().chain(below(figures)).collect()
 }
 
 fn failed(_: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
@@ -90,70 +96,82 @@ fn behind(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
     })
 }
 
-fn late(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
-    if figures.comparison.figure != Figure::Latency {
-        return None;
-    }
-    let (late, p50) = (side.lateness_p99_us?.median, side.at(Quantile::P50)?.median);
-    (late > LATENESS_PART_MAX * p50).then(|| {
-        format!(
-            "The generator was late with {}: 99 % of its sends were up to {} late, against a p50 \
-             of {}. That is part of the figures; give it more --cpus or a lower --rate.",
-            side.side.name,
-            number::latency(late),
-            number::latency(p50)
-        )
-    })
+/// What there is to tell of each side, one after the other.
+fn each(
+    figures: &Figures<'_>,
+    tell: impl Fn(&SideFigures<'_>) -> Option<String>,
+) -> Option<String> {
+    let told: Vec<String> = figures.sides.iter().filter_map(tell).collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
-fn busy(_: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
-    let Spread { median, .. } = side.client_busy?;
-    (median > CLIENT_BUSY_MAX).then(|| {
-        format!(
-            "The generator itself may be the limit with {}: its busiest thread used {:.0} % of a \
-             processor. Give it more --cpus or a lower --rate.",
-            side.side.name,
-            100.0 * median
-        )
-    })
+fn late(figures: &Figures<'_>) -> Option<String> {
+    let told = each(figures, |side| {
+        let (late, p50) = (side.lateness_p99_us?.median, side.at(Quantile::P50)?.median);
+        let (shown, beside) = (number::latency(late), number::latency(p50));
+        (late > LATENESS_PART_MAX * p50)
+            .then(|| format!("{shown} with {} (p50 {beside})", side.side.name))
+    })?;
+    Some(format!(
+        "The generator was late: 99 % of its sends were up to {told} late. That is part of the \
+         figures; give it more --cpus or a lower --rate."
+    ))
 }
 
-fn waited(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
-    if figures.comparison.figure != Figure::Latency {
-        return None;
-    }
-    let Spread { median, .. } = side.client_waited?;
-    (median > CLIENT_WAITED_MAX).then(|| {
-        format!(
-            "Others ran on the generator's processor with {} for {:.1} % of the time in which it \
-             had to: that is in the tail. Choose --cpus that nothing else uses.",
-            side.side.name,
-            100.0 * median
-        )
-    })
+fn busy(figures: &Figures<'_>) -> Option<String> {
+    let told = each(figures, |side| {
+        let Spread { median, .. } = side.client_busy?;
+        (median > CLIENT_BUSY_MAX).then(|| {
+            format!(
+                "{:.0} % of the time with {}",
+                100.0 * median,
+                side.side.name
+            )
+        })
+    })?;
+    Some(format!(
+        "The generator itself may be the limit: its busiest thread had something to do for {told}. \
+         Give it more --cpus or a lower --rate."
+    ))
 }
 
-fn awake(figures: &Figures<'_>, side: &SideFigures<'_>) -> Option<String> {
-    if figures.comparison.figure != Figure::Latency {
-        return None;
-    }
-    let Spread { median, .. } = side.client_awake?;
-    (median > CLIENT_AWAKE_MAX).then(|| {
-        format!(
-            "The parked client was awake for {:.0} % of the answers of {}, because its next request \
-             was nearly due: these did not pay for waking it. Sides and rates compare badly; lower \
-             the --rate, or let the client spin (--client spinning).",
-            100.0 * median,
-            side.side.name
-        )
-    })
+fn waited(figures: &Figures<'_>) -> Option<String> {
+    let told = each(figures, |side| {
+        let Spread { median, .. } = side.client_waited?;
+        (median > CLIENT_WAITED_MAX).then(|| {
+            format!(
+                "{:.1} % of the time with {}",
+                100.0 * median,
+                side.side.name
+            )
+        })
+    })?;
+    Some(format!(
+        "Others ran on the generator's processor when it had to: for {told}. That is in the tail; \
+         choose --cpus that nothing else uses."
+    ))
+}
+
+fn awake(figures: &Figures<'_>) -> Option<String> {
+    let told = each(figures, |side| {
+        let Spread { median, .. } = side.client_awake?;
+        (median > CLIENT_AWAKE_MAX).then(|| {
+            format!(
+                "{:.0} % of the answers of {}",
+                100.0 * median,
+                side.side.name
+            )
+        })
+    })?;
+    Some(format!(
+        "The parked client was awake for {told}, because its next request was nearly due: these \
+         did not pay for waking it. Sides and rates compare badly; lower the --rate, or let the \
+         client spin (--client spinning)."
+    ))
 }
 
 /// A floor that takes longer than what stands on it is none.
 fn below(figures: &Figures<'_>) -> Vec<String> {
-    if figures.comparison.figure != Figure::Latency {
-        return Vec::new();
-    }
     let multiples = figures.multiples();
     let told = multiples.iter().filter_map(|multiple| {
         let below = Quantile::ALL.into_iter().filter(|quantile| {
@@ -205,7 +223,7 @@ mod tests {
         let said = said(None, round);
         assert_eq!(said.len(), 1);
         assert!(
-            said[0].contains("felix for 1.3 % of the time"),
+            said[0].contains("1.3 % of the time with felix"),
             "{}",
             said[0]
         );
@@ -221,7 +239,7 @@ mod tests {
         assert_eq!(said.len(), 2);
         assert!(said[0].starts_with("FAILED REQUESTS: felix: 1,200 requests"));
         assert!(said[0].contains("3 x NOT_LEADER_OR_FOLLOWER"), "{said:?}");
-        assert!(said[1].contains("95 % of a processor"), "{said:?}");
+        assert!(said[1].contains("95 % of the time"), "{said:?}");
     }
 
     #[test]
