@@ -3,7 +3,7 @@
 //! It speaks one fixed version of each request, old enough that every broker of the last years
 //! serves it and without the compact encodings of the newer ones. What is sent and received per
 //! request touches no allocator: [`request`] appends whole frames to a buffer of the caller's,
-//! [`answer`] and [`batches`] read what came where it lies, and a [`PreparedBatch`] is made once
+//! [`answer`] and [`batches()`] read what came where it lies, and a [`PreparedBatch`] is made once
 //! and sent many times. A [`Stream`] moves the bytes and never waits. What happens once, before
 //! the load, is left to [`Admin`], which waits.
 #![deny(clippy::indexing_slicing)]

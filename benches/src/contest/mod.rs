@@ -1,7 +1,7 @@
 //! Contenders that take turns under the same load.
 //!
 //! A [`Load`] says what is offered. A [`Contender`] makes the jobs of one turn: connections to a
-//! broker ([`Target`]) or to a floor ([`Floored`]), or a loop of its own ([`Flushed`]). [`compare`]
+//! broker ([`Target`]) or to a floor ([`Floored`]), or a loop of its own ([`Flushed`]). [`compare()`]
 //! lets them take turns, forwards and backwards, so that whatever drifts meanwhile drifts for all.
 
 mod compare;

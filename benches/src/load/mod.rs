@@ -1,8 +1,8 @@
 //! What is offered, and how it is timed.
 //!
-//! A [`Pace`] says when each request is due, whatever became of the ones before; a `worker` on its
+//! A `Pace` says when each request is due, whatever became of the ones before; a `worker` on its
 //! pinned thread sends each when it is due and counts its latency from that moment. What is sent
-//! are [`Batches`] made beforehand; [`round::take`] lets the workers run and watches the machine
+//! are `Batches` made beforehand; `round::take` lets the workers run and watches the machine
 //! meanwhile.
 
 mod batches;

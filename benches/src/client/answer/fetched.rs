@@ -25,7 +25,7 @@ pub struct FetchedPartition<'a> {
     pub error: i16,
     /// Offset after the last record that consumers may see; -1 with an error.
     pub high_watermark: i64,
-    /// Batches, of which the last one may be cut off: [`batches`](crate::client::batches) reads
+    /// Batches, of which the last one may be cut off: [`batches`](crate::client::batches()) reads
     /// them.
     pub records: &'a [u8],
 }
