@@ -23,4 +23,5 @@ pub mod pin;
 pub mod problem;
 pub mod race;
 pub mod report;
+pub mod system_clock;
 pub mod usage;

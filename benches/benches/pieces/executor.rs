@@ -1,6 +1,6 @@
 //! Executors set up as the broker sets up those of its cores.
 
-use crate::system_clock::SystemClock;
+use felix_bench::system_clock::SystemClock;
 use felix_net::Reactor;
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
 use std::rc::Rc;

@@ -20,7 +20,6 @@ mod scale;
 mod search;
 mod sleeper;
 mod spinner;
-mod system_clock;
 mod validate;
 mod wake;
 

@@ -2,7 +2,7 @@
 
 use crate::batches;
 use crate::executor::{self, Sockets};
-use crate::system_clock::SystemClock;
+use felix_bench::system_clock::SystemClock;
 use felix_core::batch::Codec;
 use felix_core::blocking::Here;
 use felix_core::shards::{Acks, Append, OffsetAnswer, OffsetQuery, OffsetSpec};

@@ -2,6 +2,7 @@
 
 use super::Problem;
 use felix_core::Timestamp;
+use felix_core::batch::crc::{ONE, multiply};
 use felix_core::batch::{BatchBuilder, Codec, HEADER_BYTES};
 use std::ops::Range;
 
@@ -81,6 +82,7 @@ impl PreparedBatch {
     fn new(bytes: Vec<u8>, records: i32) -> Self {
         let body = bytes.get(HEADER_BYTES..).expect("a batch has a header");
         let records_crc = crc32c::crc32c(body);
+        // Found once: the library that combines checksums finds it anew each time, in microseconds.
         let shift = crc32c::crc32c_combine(ONE, 0, body.len());
         Self {
             bytes,
@@ -120,32 +122,6 @@ impl PreparedBatch {
     fn field(&mut self, field: Range<usize>) -> &mut [u8] {
         self.bytes.get_mut(field).expect("a batch has a header")
     }
-}
-
-/// The Castagnoli polynomial, lowest power in the highest bit; the power 32 is implied.
-const POLYNOMIAL: u32 = 0x82f6_3b78;
-
-/// The polynomial 1, written as above.
-const ONE: u32 = 1 << 31;
-
-/// The product of two polynomials modulo the polynomial. The library that computes checksums
-/// combines two in microseconds, as it finds the effect of the length anew each time; this one is
-/// multiplied with what was found once.
-const fn multiply(a: u32, mut b: u32) -> u32 {
-    let mut product = 0;
-    let mut bit = ONE;
-    while bit != 0 {
-        if a & bit != 0 {
-            product ^= b;
-        }
-        bit >>= 1;
-        b = if b & 1 == 1 {
-            (b >> 1) ^ POLYNOMIAL
-        } else {
-            b >> 1
-        };
-    }
-    product
 }
 
 #[cfg(test)]

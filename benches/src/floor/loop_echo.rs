@@ -5,12 +5,12 @@ use super::answers::Answers;
 use super::frames::{self, Frames};
 use super::{FloorSettings, announce, no_socket};
 use crate::problem::Problem;
+use crate::system_clock::SystemClock;
 use bytes::BytesMut;
-use felix_core::{ByteStream, Clock, Monotonic, Timestamp};
+use felix_core::ByteStream;
 use felix_net::{Bound, Reactor, TcpListener, TcpStream};
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use rustix::thread::{MembarrierCommand, membarrier};
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -115,22 +115,4 @@ async fn send(
     .await?
     {}
     Ok(())
-}
-
-/// The clocks that the loop is given, as the broker gives them.
-#[derive(Debug)]
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn wall(&self) -> Timestamp {
-        let now = clock_gettime(ClockId::Realtime);
-        Timestamp(now.tv_sec * 1000 + now.tv_nsec / 1_000_000)
-    }
-
-    fn monotonic(&self) -> Monotonic {
-        let now = clock_gettime(ClockId::Boottime);
-        let seconds = u64::try_from(now.tv_sec).expect("the boot clock begins at 0");
-        let nanoseconds = u32::try_from(now.tv_nsec).expect("below a second");
-        Monotonic(Duration::new(seconds, nanoseconds))
-    }
 }

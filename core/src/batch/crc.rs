@@ -7,8 +7,8 @@
 /// The Castagnoli polynomial, lowest power in the highest bit; the power 32 is implied.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// The polynomial 1, written as above.
-const ONE: u32 = 1 << 31;
+/// The polynomial 1: lowest power in the highest bit.
+pub const ONE: u32 = 1 << 31;
 
 /// `POWERS[k]` is x^(8 * 2^k) modulo the polynomial: the effect of 2^k bytes that follow.
 const POWERS: [u32; 32] = powers();
@@ -39,8 +39,10 @@ fn bytes_power(count: u32) -> u32 {
         .fold(ONE, |product, (_, power)| multiply(*power, product))
 }
 
-/// The product of two polynomials modulo the polynomial.
-const fn multiply(a: u32, mut b: u32) -> u32 {
+/// The product of two polynomials modulo the Castagnoli polynomial. What bytes do to a checksum
+/// that come after it is such a factor, and depends on their number alone.
+#[must_use]
+pub const fn multiply(a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     let mut bit = ONE;
     while bit != 0 {

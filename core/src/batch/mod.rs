@@ -11,7 +11,7 @@ mod builder;
 mod client;
 mod codec;
 mod compress;
-mod crc;
+pub mod crc;
 mod cursor;
 mod decompress;
 mod error;

@@ -1,4 +1,4 @@
-//! The clocks of a core, read as the broker reads them.
+//! The clocks that a core is given, read as the broker reads them.
 
 use felix_core::{Clock, Monotonic, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The kernel's clocks.
 #[derive(Debug)]
-pub(crate) struct SystemClock;
+pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn wall(&self) -> Timestamp {
