@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod appends;
+mod ending;
 mod fetches;
 mod generations;
 mod heavy;
@@ -13,10 +14,10 @@ mod timings;
 mod turns;
 
 use crate::event::Event;
-use crate::lane::{Doorbell, Incoming, Received, ring};
 use crate::log::LogConfig;
 use crate::{Core, CoreConfig, Router, ShardSpec, mesh};
 use bytes::Bytes;
+use ending::Ending;
 use felix_core::batch::BatchBuilder;
 use felix_core::blocking::{Blocking, Job, JobDone};
 use felix_core::limits::FETCH_BYTES_MAX;
@@ -113,7 +114,7 @@ impl Rig {
 }
 
 /// Runs `scenario` on every core of a new mesh, once all shards are settled; closes all cores when
-/// the scenario of core 0 has ended.
+/// every core's scenario has ended, or as soon as one has panicked.
 fn run<F, R>(rig: Rig, scenario: F)
 where
     F: Fn(Rc<Bench>) -> R + Clone + Send + 'static,
@@ -128,25 +129,10 @@ where
     F: Fn(Rc<Bench>) -> R + Clone + Send + 'static,
     R: Future<Output = ()>,
 {
-    let mut stops_in = Vec::new();
-    let mut stops_out = Vec::new();
-    for _ in 0..rig.cores {
-        let bell = Arc::new(Doorbell::default());
-        let (out, incoming) = ring(1, &bell, &bell);
-        stops_out.push(out);
-        stops_in.push((bell, incoming));
-    }
-    let mut stops_out = Some(stops_out);
     let mut threads = Vec::new();
-    for (seed, (bell, stop)) in mesh(rig.cores).into_iter().zip(stops_in) {
+    for (seed, ending) in mesh(rig.cores).into_iter().zip(Ending::of(rig.cores)) {
         let specs = rig.specs(root.path());
         let scenario = scenario.clone();
-        // Core 0 holds the stops. Where it panics they are dropped, which stops the others, too.
-        let mut stops = if seed.core() == CpuId(0) {
-            stops_out.take()
-        } else {
-            None
-        };
         let thread = LocalExecutorBuilder::new(Placement::Unbound)
             .name("core")
             .io_memory(64 << 10)
@@ -173,14 +159,11 @@ where
                 let outcome = AssertUnwindSafe(scenario(Rc::clone(&bench)))
                     .catch_unwind()
                     .await;
-                for stop in stops.iter_mut().flatten() {
-                    stop.send(());
-                }
-                stopped(&bell, &stop).await;
+                ending.tell(outcome.is_ok());
+                ending.come().await;
                 let bench = Rc::into_inner(bench).expect("the scenario keeps nothing");
                 let unclean = bench.core.close().await;
                 assert!(unclean.is_empty(), "{unclean:?}");
-                drop(stops);
                 if let Err(panic) = outcome {
                     resume_unwind(panic);
                 }
@@ -191,18 +174,6 @@ where
     for thread in threads {
         thread.join().unwrap();
     }
-}
-
-async fn stopped(bell: &Doorbell, stop: &Incoming<()>) {
-    poll_fn(|cx| {
-        bell.register(cx.waker());
-        match stop.receive() {
-            Received::Message(()) | Received::Gone => Poll::Ready(()),
-            Received::Empty => Poll::Pending,
-        }
-    })
-    .await;
-    bell.silence();
 }
 
 /// The system's clocks.
