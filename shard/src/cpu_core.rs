@@ -9,6 +9,7 @@ use crate::message::Request;
 use crate::owner::Owner;
 use crate::port::Port;
 use crate::router::Router;
+use crate::runtime;
 use crate::spec::ShardSpec;
 use felix_core::metrics::Metrics;
 use felix_core::stalls::Work;
@@ -48,8 +49,8 @@ pub struct Core {
     drained: Rc<Cell<bool>>,
     called: Rc<OnceCell<Called>>,
     doorbell: Arc<Doorbell>,
-    drain: glommio::Task<()>,
-    flushers: [glommio::Task<()>; 3],
+    drain: runtime::Task<()>,
+    flushers: [runtime::Task<()>; 3],
 }
 
 impl Core {
@@ -89,13 +90,13 @@ impl Core {
         let rolled = flusher::after_rolls(Rc::clone(&owner));
         let watch = || Rc::clone(&stalls);
         let flushers = [
-            glommio::spawn_local(watch().watch(Work::Flush, "on_commit rounds", on_commit)),
-            glommio::spawn_local(watch().watch(Work::Flush, "periodic rounds", periodic)),
-            glommio::spawn_local(watch().watch(Work::Flush, "flushes after rolls", rolled)),
+            runtime::spawn_local(watch().watch(Work::Flush, "on_commit rounds", on_commit)),
+            runtime::spawn_local(watch().watch(Work::Flush, "periodic rounds", periodic)),
+            runtime::spawn_local(watch().watch(Work::Flush, "flushes after rolls", rolled)),
         ];
         Self {
             router: Router::new(Rc::clone(&owner), Rc::clone(&ports), cores),
-            drain: glommio::spawn_local(stalls.watch(Work::Lanes, "lanes", lanes.drain())),
+            drain: runtime::spawn_local(stalls.watch(Work::Lanes, "lanes", lanes.drain())),
             owner,
             ports,
             cores,
@@ -160,7 +161,7 @@ impl Core {
     pub async fn close(self) -> Vec<(ShardId, LogError)> {
         self.owner.begin_close();
         for flusher in self.flushers {
-            flusher.await;
+            flusher.join().await;
         }
         let failed = self.owner.close_logs().await;
         for port in &*self.ports {
@@ -172,7 +173,7 @@ impl Core {
         }
         self.drained.set(true);
         self.doorbell.ring();
-        self.drain.await;
+        self.drain.join().await;
         failed
     }
 }

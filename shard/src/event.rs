@@ -1,5 +1,6 @@
 //! Waiting within one CPU core: no atomics, nothing crosses a thread.
 
+use crate::runtime;
 use felix_core::Stalls;
 use felix_core::stalls::Work;
 use std::cell::{Cell, RefCell};
@@ -272,7 +273,7 @@ impl Tasks {
         self.running.set(self.running.get() + 1);
         let tasks = Rc::clone(self);
         let work = Rc::clone(&self.stalls).watch(Work::Shard, name, work);
-        glommio::spawn_local(async move {
+        runtime::spawn_local(async move {
             work.await;
             tasks.running.set(tasks.running.get() - 1);
             tasks.changed.notify();

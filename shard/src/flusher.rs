@@ -3,6 +3,7 @@
 
 use crate::event::{Event, step_aside};
 use crate::owner::Owner;
+use crate::runtime;
 use crate::shard::{Flushing, Shard};
 use felix_core::limits::{LATE_FLUSHES_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX};
 use felix_core::{Durability, Monotonic};
@@ -171,7 +172,7 @@ pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
             .until(|| !flusher.periodic.is_empty() || flusher.stopping.get())
             .await;
         let dirty_since = owner.clock().monotonic();
-        let pause = pin!(glommio::timer::sleep(interval));
+        let pause = pin!(runtime::sleep(interval));
         let stop = pin!(flusher.stop.until(|| flusher.stopping.get()));
         match select(stop, pause).await {
             Either::Left(_) => return,
@@ -228,7 +229,7 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
 /// Returns when the work has ended, or has taken so long that others shall not wait for it. It then
 /// goes on as a task of its own.
 async fn wait_a_while(owner: &Rc<Owner>, shard: &Shard, work: LocalBoxFuture<'static, ()>) {
-    let pause = pin!(glommio::timer::sleep(PATIENCE));
+    let pause = pin!(runtime::sleep(PATIENCE));
     let Either::Right(((), work)) = select(work, pause).await else {
         return;
     };

@@ -27,6 +27,7 @@ mod port;
 mod reading;
 mod requester;
 mod router;
+mod runtime;
 mod settling;
 mod shard;
 mod spec;

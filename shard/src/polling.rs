@@ -4,6 +4,7 @@ use crate::event::step_aside;
 use crate::groups::by_owner;
 use crate::message::{Part, Parts, Request};
 use crate::router::{Router, share};
+use crate::runtime;
 use crate::watches::{Sleeper, WATCHED_SHARDS_MAX, WatchKey, WatchRoom, Watched};
 use felix_core::limits::FETCH_BYTES_MAX;
 use felix_core::shards::{Fetch, FetchPart, PollEnd};
@@ -34,7 +35,7 @@ impl Router {
             return parts;
         }
         let mut ended = pin!(end.ended().fuse());
-        let mut deadline = pin!(glommio::timer::sleep(wait).fuse());
+        let mut deadline = pin!(runtime::sleep(wait).fuse());
         let mut watch = Watch::new(self.clone(), fetch.parts.len());
         let mut look = pin!(look_between(watch.has_room(), wait).fuse());
         loop {
@@ -73,7 +74,7 @@ async fn look_between(watches: bool, wait: Duration) {
     if watches {
         pending().await
     } else {
-        glommio::timer::sleep(wait / 2).await;
+        runtime::sleep(wait / 2).await;
     }
 }
 

@@ -1,18 +1,22 @@
 //! The directory of one shard's log.
 
 use super::File;
-use std::cell::Cell;
+#[cfg(test)]
+use super::memory::MemoryDir;
+use super::real_dir::RealDir;
 use std::ffi::OsString;
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 /// A directory that is there for good. Lives on the CPU core that opened it.
 #[derive(Debug)]
-pub struct Dir {
-    path: PathBuf,
-    /// Numbers temporary files, so that no two writers meet in one.
-    temporary: Cell<u64>,
+pub struct Dir(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Real(RealDir),
+    #[cfg(test)]
+    Memory(MemoryDir),
 }
 
 /// Why a small file was not put in its place for good.
@@ -25,9 +29,6 @@ pub enum ReplaceError {
     Unsynced(io::Error),
 }
 
-/// How a temporary file's name ends; one that is found was left by a crash and means nothing.
-const TEMPORARY: &str = ".tmp";
-
 impl Dir {
     /// Opens the directory, making it and those above it where they are missing, all of them
     /// durably: one that is there may have been made by a process that was killed before it synced.
@@ -35,20 +36,21 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn open(path: &Path) -> io::Result<Self> {
-        let made = path.to_owned();
-        glommio::executor()
-            .spawn_blocking(move || make(&made, &mut sync))
-            .await?;
-        Ok(Self {
-            path: path.to_owned(),
-            temporary: Cell::new(0),
-        })
+        #[cfg(test)]
+        if let Some(disk) = super::memory::current() {
+            return Ok(Self(Kind::Memory(disk.open_dir(path).await?)));
+        }
+        Ok(Self(Kind::Real(RealDir::open(path).await?)))
     }
 
     /// Where it lies.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        match &self.0 {
+            Kind::Real(dir) => dir.path(),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.path(),
+        }
     }
 
     /// The names in it, in order. Temporary files that a crash left behind are removed.
@@ -56,17 +58,11 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn list(&self) -> io::Result<Vec<OsString>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            if name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes()) {
-                std::fs::remove_file(self.path.join(&name))?;
-            } else {
-                names.push(name);
-            }
+        match &self.0 {
+            Kind::Real(dir) => dir.list(),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.list(),
         }
-        names.sort();
-        Ok(names)
     }
 
     /// Opens a file of the directory; `None` where there is none of that name.
@@ -74,10 +70,10 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn open_file(&self, name: &str) -> io::Result<Option<File>> {
-        match File::open(self.path.join(name)).await {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        match &self.0 {
+            Kind::Real(dir) => Ok(dir.open_file(name).await?.map(File::real)),
+            #[cfg(test)]
+            Kind::Memory(dir) => Ok(dir.open_file(name)?.map(File::memory)),
         }
     }
 
@@ -86,7 +82,11 @@ impl Dir {
     /// # Errors
     /// It exists already, or the disk's own fault.
     pub fn create_file(&self, name: &str) -> io::Result<File> {
-        File::create(self.path.join(name))
+        match &self.0 {
+            Kind::Real(dir) => dir.create_file(name).map(File::real),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.create_file(name).map(File::memory),
+        }
     }
 
     /// Removes a file, if it is there. It is gone for good after [`Dir::sync`].
@@ -94,9 +94,10 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn remove_file(&self, name: &str) -> io::Result<()> {
-        match std::fs::remove_file(self.path.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+        match &self.0 {
+            Kind::Real(dir) => dir.remove_file(name),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.remove_file(name),
         }
     }
 
@@ -105,11 +106,11 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn sync(&self) -> io::Result<()> {
-        let path = self.path.clone();
-        // Not on the ring: the executor only offers fdatasync, which need not commit a new name.
-        glommio::executor()
-            .spawn_blocking(move || sync(&path))
-            .await
+        match &self.0 {
+            Kind::Real(dir) => dir.sync().await,
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.sync().await,
+        }
     }
 
     /// The size of a file in bytes; `None` where there is none of that name.
@@ -117,10 +118,10 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn size_of(&self, name: &str) -> io::Result<Option<u64>> {
-        match std::fs::metadata(self.path.join(name)) {
-            Ok(found) => Ok(Some(found.len())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        match &self.0 {
+            Kind::Real(dir) => dir.size_of(name),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.size_of(name),
         }
     }
 
@@ -129,10 +130,10 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        match std::fs::read(self.path.join(name)) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        match &self.0 {
+            Kind::Real(dir) => dir.load(name),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.load(name),
         }
     }
 
@@ -142,121 +143,10 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
-        let number = self.temporary.replace(self.temporary.get() + 1);
-        let temporary = self.path.join(format!("{name}.{number}{TEMPORARY}"));
-        let path = self.path.join(name);
-        let dir = self.path.clone();
-        let replacing = move || {
-            // First: where no descriptor is left nothing has been tried.
-            let dir = std::fs::File::open(dir).map_err(ReplaceError::Unwritten)?;
-            if let Err(cause) = put(&bytes, &temporary, &path) {
-                // Whoever tries again makes another, and these would fill the disk.
-                drop(std::fs::remove_file(&temporary));
-                return Err(ReplaceError::Unwritten(cause));
-            }
-            dir.sync_all().map_err(ReplaceError::Unsynced)
-        };
-        glommio::executor().spawn_blocking(replacing).await
-    }
-}
-
-/// Writes a file by way of another, which is complete and durable before it takes the place.
-fn put(bytes: &[u8], temporary: &Path, path: &Path) -> io::Result<()> {
-    let mut file = std::fs::File::create(temporary)?;
-    file.write_all(bytes)?;
-    file.sync_data()?;
-    std::fs::rename(temporary, path)
-}
-
-/// Makes `path` and what is missing above it, from the top down, each synced into its parent. What
-/// is there is synced too, up to where another file system is mounted: that place is not ours.
-fn make(path: &Path, sync: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        // A root is in no directory.
-        Some(_) | None if path.has_root() || path == Path::new(".") => return Ok(()),
-        Some(_) | None => Path::new("."),
-    };
-    let is_there = path.is_dir();
-    if is_there && path.metadata()?.dev() != parent.metadata()?.dev() {
-        return Ok(());
-    }
-    make(parent, sync)?;
-    if !is_there {
-        match std::fs::create_dir(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            Ok(()) | Err(_) => {}
+        match &self.0 {
+            Kind::Real(dir) => dir.replace(name, bytes).await,
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.replace(name, bytes).await,
         }
-    }
-    match sync(parent) {
-        // We may enter it and not read it: then others made it, and what is in it.
-        Err(error) if is_there && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        result => result,
-    }
-}
-
-/// Commits the names in a directory.
-fn sync(path: &Path) -> io::Result<()> {
-    std::fs::File::open(path)?.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use glommio::{LocalExecutorBuilder, Placement};
-
-    fn synced_by(path: &Path) -> Vec<PathBuf> {
-        let mut synced = Vec::new();
-        let mut note = |path: &Path| {
-            synced.push(path.to_owned());
-            Ok(())
-        };
-        make(path, &mut note).unwrap();
-        synced
-    }
-
-    #[test]
-    fn a_directory_that_is_there_is_synced_into_those_above_it_as_if_it_was_made() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("a/b");
-        let made = synced_by(&path);
-        assert!(path.is_dir());
-        assert!(made.ends_with(&[root.path().to_owned(), root.path().join("a")]));
-        // As where whoever made it was killed before it synced.
-        assert_eq!(synced_by(&path), made);
-    }
-
-    #[test]
-    fn a_parent_that_may_not_be_read_is_an_error_only_where_something_was_made_in_it() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("a");
-        let mut refuse = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
-        let refused = make(&path, &mut refuse).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-        make(&path, &mut refuse).unwrap();
-        let mut fail = |_: &Path| Err(io::Error::other("the device failed"));
-        assert!(make(&path, &mut fail).is_err());
-    }
-
-    #[test]
-    fn a_small_file_is_replaced_whole_and_leftovers_are_removed() {
-        let executor = LocalExecutorBuilder::new(Placement::Unbound).io_memory(64 << 10);
-        executor.make().unwrap().run(async {
-            let root = tempfile::tempdir().unwrap();
-            let dir = Dir::open(&root.path().join("a/b/c")).await.unwrap();
-            assert!(dir.load("table").unwrap().is_none());
-            dir.replace("table", b"a longer first".to_vec())
-                .await
-                .unwrap();
-            dir.replace("table", b"second".to_vec()).await.unwrap();
-            assert_eq!(dir.load("table").unwrap().unwrap(), b"second");
-            std::fs::write(dir.path().join("table.9.tmp"), b"half").unwrap();
-            assert_eq!(dir.list().unwrap(), ["table"]);
-            assert!(!dir.path().join("table.9.tmp").exists());
-            dir.remove_file("absent").unwrap();
-            dir.remove_file("table").unwrap();
-            dir.sync().await.unwrap();
-            assert!(dir.list().unwrap().is_empty());
-        });
     }
 }

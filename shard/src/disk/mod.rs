@@ -1,18 +1,19 @@
-//! The seam to the file system: all that the log asks of a disk, in two types. Nothing above it
-//! knows a system call, io_uring or the executor.
+//! The seam to the disk: all that the log asks of one, in two types. Nothing above it knows a system
+//! call, io_uring or the executor.
 //!
 //! Writes go to the page cache on the core's own thread (`pwrite`: the fastest by far, see
 //! `docs/decisions/0001-io.md`); what waits for a device goes through the executor's ring or its
-//! blocking threads.
+//! blocking threads. Where the thread runs a simulation, the disk is one in memory, which loses what
+//! a device would lose.
 
 mod dir;
 mod file;
+#[cfg(test)]
+pub(crate) mod memory;
+mod real_dir;
+mod real_file;
 mod sys;
 
+pub use crate::runtime::breathe;
 pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
-
-/// Lets other tasks of this core run, if this one has used up its share.
-pub async fn breathe() {
-    glommio::yield_if_needed().await;
-}

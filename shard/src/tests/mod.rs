@@ -10,6 +10,7 @@ mod lanes;
 mod polls;
 mod rolls;
 mod shutdown;
+mod simulated;
 mod timings;
 mod turns;
 
@@ -30,12 +31,10 @@ use felix_core::{
 use futures_util::FutureExt;
 use glommio::{LocalExecutorBuilder, Placement};
 use std::cell::Cell;
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tempfile::TempDir;
 

@@ -62,24 +62,9 @@ pub const GLOMMIO: &[Allowed] = &[
         "the disk: flushes by io_uring, files opened aside",
     ),
     Allowed::new(
-        "shard/src/cpu_core.rs",
+        "shard/src/runtime/mod.rs",
         &["glommio"],
-        "starts the tasks of a core",
-    ),
-    Allowed::new(
-        "shard/src/event.rs",
-        &["glommio"],
-        "starts the tasks beside requests",
-    ),
-    Allowed::new(
-        "shard/src/flusher.rs",
-        &["glommio"],
-        "the interval of periodic flushes",
-    ),
-    Allowed::new(
-        "shard/src/polling.rs",
-        &["glommio"],
-        "the deadline of a waiting fetch",
+        "tasks, pauses and work aside: the executor's, or a simulation's",
     ),
     Allowed::new(
         "broker/src/core_task.rs",
