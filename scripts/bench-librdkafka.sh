@@ -89,10 +89,11 @@ rdkafka() {
     took=$(sed -n 2p "$home/times" | tr 'ms' '  ' | awk '{ print $1 * 60 + $2 + $3 * 60 + $4 }')
 }
 
-# metric NAME: of the broker, in all.
+# metric NAME [FACTOR]: of the broker, in all, times that.
 metric() {
     curl --silent --fail "http://127.0.0.1:$((port + 1))/metrics" |
-        awk -v name="$1" '$1 == name || index($1, name "{") == 1 { n += $2 } END { printf "%.0f\n", n }'
+        awk -v name="$1" -v times="${2:-1}" \
+            '$1 == name || index($1, name "{") == 1 { n += $2 } END { printf "%.0f\n", n * times }'
 }
 
 # Counts what the broker says that a turn has appended, into $appended.
@@ -112,7 +113,7 @@ check_end() {
 # Nanoseconds that the broker's threads have run, and microseconds that flushes have taken.
 look_at_broker() {
     ran=$(cat /proc/"$broker"/task/*/schedstat | awk '{ n += $1 } END { printf "%.0f\n", n }')
-    flushed=$(metric felix_storage_sync_us_sum)
+    flushed=$(metric felix_storage_sync_duration_seconds_sum 1e6)
 }
 
 # told KEY: the first number of that name in what felix-bench found.

@@ -2,7 +2,7 @@
 
 use crate::collect::Numbers;
 use felix_core::histogram::Snapshot;
-use felix_core::metrics::{Distribution, Kind, Sample};
+use felix_core::metrics::{Distribution, Kind, Sample, Unit};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -25,7 +25,7 @@ struct Family {
 
 enum Values {
     Numbers(Kind, BTreeMap<Labels, f64>),
-    Summaries(BTreeMap<Labels, Snapshot>),
+    Summaries(Unit, BTreeMap<Labels, Snapshot>),
 }
 
 /// The page of these numbers, those of one name and label taken together.
@@ -65,9 +65,9 @@ fn add(families: &mut BTreeMap<&'static str, Family>, sample: Sample) {
 fn add_distribution(families: &mut BTreeMap<&'static str, Family>, distribution: Distribution) {
     let family = families.entry(distribution.name).or_insert_with(|| Family {
         help: distribution.help,
-        values: Values::Summaries(BTreeMap::new()),
+        values: Values::Summaries(distribution.unit, BTreeMap::new()),
     });
-    let Values::Summaries(summaries) = &mut family.values else {
+    let Values::Summaries(_, summaries) = &mut family.values else {
         unreachable!("{} is a number elsewhere", distribution.name);
     };
     match summaries.get_mut(&distribution.label) {
@@ -83,7 +83,7 @@ impl Family {
         let kind = match &self.values {
             Values::Numbers(Kind::Counter, _) => "counter",
             Values::Numbers(Kind::Gauge | Kind::Maximum, _) => "gauge",
-            Values::Summaries(_) => "summary",
+            Values::Summaries(..) => "summary",
         };
         writeln!(page, "# HELP {name} {}", self.help)?;
         writeln!(page, "# TYPE {name} {kind}")?;
@@ -93,9 +93,9 @@ impl Family {
                     write_line(page, name, label.as_ref(), None, value)?;
                 }
             }
-            Values::Summaries(summaries) => {
+            Values::Summaries(unit, summaries) => {
                 for (label, snapshot) in summaries {
-                    write_summary(page, name, label.as_ref(), snapshot)?;
+                    write_summary(page, name, *unit, label.as_ref(), snapshot)?;
                 }
             }
         }
@@ -108,17 +108,28 @@ type Label<'a> = Option<&'a (&'static str, String)>;
 fn write_summary(
     page: &mut String,
     name: &str,
+    unit: Unit,
     label: Label<'_>,
     values: &Snapshot,
 ) -> fmt::Result {
     for (text, share) in QUANTILES {
         // Nothing in the window: there is no such number, which Prometheus writes so.
-        let value = values.quantile_us(share);
-        let value = value.map_or("NaN".to_owned(), |us| us.to_string());
+        let value = values.quantile(share);
+        let value = value.map_or("NaN".to_owned(), |value| shown(value, unit));
         write_line(page, name, label, Some(text), &value)?;
     }
-    write_line(page, &format!("{name}_sum"), label, None, &values.sum_us())?;
+    let sum = shown(values.sum(), unit);
+    write_line(page, &format!("{name}_sum"), label, None, &sum)?;
     write_line(page, &format!("{name}_count"), label, None, &values.count())
+}
+
+/// A value of a distribution in the unit of its name.
+fn shown(value: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Microseconds | Unit::Count => value.to_string(),
+        // By digits: a float would round a sum of years.
+        Unit::Seconds => format!("{}.{:06}", value / 1_000_000, value % 1_000_000),
+    }
 }
 
 fn write_line(
@@ -203,6 +214,7 @@ mod tests {
             Distribution {
                 name: "felix_a_us",
                 help: "Help.",
+                unit: Unit::Microseconds,
                 label: None,
                 values: histogram.snapshot(now),
             }
@@ -229,6 +241,29 @@ mod tests {
         });
         assert!(text.contains("felix_a_us{core=\"1\",quantile=\"0.5\"} NaN\n"));
         assert!(text.ends_with("felix_a_us_sum{core=\"1\"} 0\nfelix_a_us_count{core=\"1\"} 0\n"));
+    }
+
+    #[test]
+    fn a_duration_whose_name_says_so_is_shown_in_seconds() {
+        let now = Monotonic(Duration::from_secs(9));
+        let histogram = Histogram::default();
+        histogram.record(Monotonic(now.0 - Duration::from_micros(1_500_000)), now);
+        let distribution = |name, unit| Distribution {
+            name,
+            help: "Help.",
+            unit,
+            label: None,
+            values: histogram.snapshot(now),
+        };
+        let text = page(Numbers {
+            samples: Vec::new(),
+            distributions: vec![
+                distribution("felix_a_seconds", Unit::Seconds),
+                distribution("felix_b", Unit::Count),
+            ],
+        });
+        assert!(text.contains("\nfelix_a_seconds_sum 1.500000\nfelix_a_seconds_count 1\n"));
+        assert!(text.contains("\nfelix_b_sum 1500000\nfelix_b_count 1\n"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::clock::SystemClock;
 use crate::mailbox::Outside;
-use felix_core::metrics::Distribution;
+use felix_core::metrics::{Distribution, Unit};
 use felix_core::{Clock, Histogram, Monotonic};
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -72,6 +72,7 @@ impl<M: From<Ping>> Prober<M> {
             take(Distribution {
                 name: "felix_core_probe_us",
                 help: "From sending a core a message to the core taking it, sleep included.",
+                unit: Unit::Microseconds,
                 label: Some(("core", core.number.to_string())),
                 values: core.answered.snapshot(now),
             });
@@ -214,7 +215,7 @@ mod tests {
         prober.distributions(&mut |distribution| probes.push(distribution));
         assert_eq!(probes[0].label, Some(("core", "0".to_owned())));
         assert_eq!(probes[0].values.count(), 5);
-        let longest_us = probes[0].values.quantile_us(1.0).unwrap();
+        let longest_us = probes[0].values.quantile(1.0).unwrap();
         assert!(longest_us >= 100_000, "{longest_us}");
     }
 

@@ -1,4 +1,5 @@
-//! How long things take on one CPU core: recorded there, and collected by message.
+//! How long things take on one CPU core, and how many of something come at once: recorded there,
+//! and collected by message.
 
 use crate::Monotonic;
 use hdrhistogram::Histogram as Hdr;
@@ -11,14 +12,15 @@ use std::time::Duration;
 /// show, short enough that what went wrong an hour ago does not hide what goes wrong now.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What takes longer counts as this in the quantiles; the sum has it in full.
-const MICROSECONDS_MAX: u64 = 60_000_000;
+/// What is greater (as a duration: a minute) counts as this in the quantiles; the sum has it in
+/// full.
+const VALUE_MAX: u64 = 60_000_000;
 
 /// Two digits: a quantile is off by at most 1 %, and a window takes some 10 KiB.
 const DIGITS: u8 = 2;
 
-/// Durations in microseconds. Lives on one CPU core; recording allocates nothing and reads no
-/// clock.
+/// Durations in microseconds, or plain numbers. Lives on one CPU core; recording allocates nothing
+/// and reads no clock.
 pub struct Histogram(RefCell<State>);
 
 struct State {
@@ -27,7 +29,7 @@ struct State {
     /// When `current` began.
     turned: Monotonic,
     count: u64,
-    sum_us: u64,
+    sum: u64,
 }
 
 impl Default for Histogram {
@@ -37,25 +39,29 @@ impl Default for Histogram {
             previous: empty(),
             turned: Monotonic::default(),
             count: 0,
-            sum_us: 0,
+            sum: 0,
         }))
     }
 }
 
 fn empty() -> Hdr<u32> {
-    Hdr::new_with_bounds(1, MICROSECONDS_MAX, DIGITS).expect("the bounds are those of a histogram")
+    Hdr::new_with_bounds(1, VALUE_MAX, DIGITS).expect("the bounds are those of a histogram")
 }
 
 impl Histogram {
     /// Something began at `from` and ended at `now`.
     pub fn record(&self, from: Monotonic, now: Monotonic) {
         let us = now.until(from).as_micros();
-        let us = u64::try_from(us).unwrap_or(u64::MAX);
+        self.record_value(u64::try_from(us).unwrap_or(u64::MAX), now);
+    }
+
+    /// There were so many at `now`.
+    pub fn record_value(&self, value: u64, now: Monotonic) {
         let mut state = self.0.borrow_mut();
         state.turn(now);
-        state.current.saturating_record(us);
+        state.current.saturating_record(value);
         state.count += 1;
-        state.sum_us = state.sum_us.saturating_add(us);
+        state.sum = state.sum.saturating_add(value);
     }
 
     /// What there is to say at `now`.
@@ -68,7 +74,7 @@ impl Histogram {
         Snapshot {
             recent,
             count: state.count,
-            sum_us: state.sum_us,
+            sum: state.sum,
         }
     }
 }
@@ -99,7 +105,7 @@ impl fmt::Debug for Histogram {
         let state = self.0.borrow();
         f.debug_struct("Histogram")
             .field("count", &state.count)
-            .field("sum_us", &state.sum_us)
+            .field("sum", &state.sum)
             .finish_non_exhaustive()
     }
 }
@@ -109,7 +115,7 @@ impl fmt::Debug for Histogram {
 pub struct Snapshot {
     recent: Hdr<u32>,
     count: u64,
-    sum_us: u64,
+    sum: u64,
 }
 
 impl Snapshot {
@@ -117,13 +123,12 @@ impl Snapshot {
     pub fn add(&mut self, other: &Self) {
         merge(&mut self.recent, &other.recent);
         self.count += other.count;
-        self.sum_us = self.sum_us.saturating_add(other.sum_us);
+        self.sum = self.sum.saturating_add(other.sum);
     }
 
-    /// The microseconds that this share of the last one to two minutes did not exceed; `None`:
-    /// there was nothing.
+    /// What this share of the last one to two minutes did not exceed; `None`: there was nothing.
     #[must_use]
-    pub fn quantile_us(&self, share: f64) -> Option<u64> {
+    pub fn quantile(&self, share: f64) -> Option<u64> {
         (!self.recent.is_empty()).then(|| self.recent.value_at_quantile(share))
     }
 
@@ -133,10 +138,10 @@ impl Snapshot {
         self.count
     }
 
-    /// How long all of them took since the start.
+    /// All of them since the start, added up.
     #[must_use]
-    pub fn sum_us(&self) -> u64 {
-        self.sum_us
+    pub fn sum(&self) -> u64 {
+        self.sum
     }
 }
 
@@ -172,9 +177,9 @@ mod tests {
         sum.add(&two.snapshot(at(1)));
         assert_eq!(sum, both.snapshot(at(1)));
         assert_eq!(sum.count(), 1000);
-        assert_eq!(sum.sum_us(), 7 * 1000 * 1001 / 2);
-        assert!(is_about(sum.quantile_us(0.5), 3500));
-        assert!(is_about(sum.quantile_us(0.999), 6993));
+        assert_eq!(sum.sum(), 7 * 1000 * 1001 / 2);
+        assert!(is_about(sum.quantile(0.5), 3500));
+        assert!(is_about(sum.quantile(0.999), 6993));
     }
 
     #[test]
@@ -184,11 +189,11 @@ mod tests {
         for second in 0..=60 {
             record_us(&histogram, at(second), 10);
         }
-        assert!(is_about(histogram.snapshot(at(61)).quantile_us(1.0), 5000));
-        assert_eq!(histogram.snapshot(at(121)).quantile_us(1.0), Some(10));
+        assert!(is_about(histogram.snapshot(at(61)).quantile(1.0), 5000));
+        assert_eq!(histogram.snapshot(at(121)).quantile(1.0), Some(10));
         let late = histogram.snapshot(at(400));
-        assert_eq!(late.quantile_us(0.5), None);
-        assert_eq!((late.count(), late.sum_us()), (62, 5000 + 610));
+        assert_eq!(late.quantile(0.5), None);
+        assert_eq!((late.count(), late.sum()), (62, 5000 + 610));
     }
 
     #[test]
@@ -196,10 +201,10 @@ mod tests {
         let histogram = Histogram::default();
         histogram.record(at(5), at(5));
         histogram.record(at(6), at(5));
-        assert_eq!(histogram.snapshot(at(5)).quantile_us(1.0), Some(0));
+        assert_eq!(histogram.snapshot(at(5)).quantile(1.0), Some(0));
         histogram.record(Monotonic::default(), at(5));
         let snapshot = histogram.snapshot(at(5));
-        assert!(is_about(snapshot.quantile_us(1.0), MICROSECONDS_MAX));
-        assert_eq!((snapshot.count(), snapshot.sum_us()), (3, 1_005_000_000));
+        assert!(is_about(snapshot.quantile(1.0), VALUE_MAX));
+        assert_eq!((snapshot.count(), snapshot.sum()), (3, 1_005_000_000));
     }
 }

@@ -75,17 +75,30 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// How long something took at one moment, ready to leave its core. Those of several cores with the
-/// same name and label are added up.
+/// What the values of a distribution are, and how they are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Durations, shown in microseconds; the name ends in `_us`.
+    Microseconds,
+    /// Durations kept in microseconds and shown in seconds; the name ends in `_seconds`.
+    Seconds,
+    /// How many of something there were at once.
+    Count,
+}
+
+/// How long something took, or how many came at once, at one moment, ready to leave its core. Those
+/// of several cores with the same name and label are added up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Distribution {
-    /// Metric name, `felix_` first, `_us` last.
+    /// Metric name, `felix_` first, unit last.
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
+    /// What the values are.
+    pub unit: Unit,
     /// A label, if the metric has one.
     pub label: Option<(&'static str, String)>,
-    /// The microseconds.
+    /// The values.
     pub values: Snapshot,
 }
 

@@ -1,7 +1,7 @@
 //! What the listener counts, per CPU core.
 
 use crate::codec::ApiKey;
-use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample};
+use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample, Unit};
 use felix_core::{Histogram, Monotonic};
 
 /// Why a connection or request was refused before anything was done.
@@ -215,6 +215,7 @@ impl Metrics for KafkaMetrics {
         take(Distribution {
             name: "felix_kafka_produce_us",
             help: "From a Produce request parsed to its answer in line to be sent.",
+            unit: Unit::Microseconds,
             label: None,
             values: self.produce_us.snapshot(now),
         });

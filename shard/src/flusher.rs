@@ -253,13 +253,16 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     // None: the log flushed by itself meanwhile, as when it sealed a segment.
     let result = match shard.flush() {
         Some(flush) => {
-            owner.metrics().syncs.increment();
+            let metrics = owner.metrics();
+            metrics.syncs.increment();
+            let appends = shard.duties.unflushed.take();
             let begun = owner.clock().monotonic();
             let result = flush.run().await;
-            owner
-                .metrics()
-                .sync_us
-                .record(begun, owner.clock().monotonic());
+            let now = owner.clock().monotonic();
+            metrics.sync_us.record(begun, now);
+            if result.is_ok() {
+                metrics.sync_batch_appends.record_value(appends, now);
+            }
             Some(result)
         }
         None => None,

@@ -19,6 +19,7 @@ pub mod log;
 mod mesh;
 mod message;
 mod metrics;
+mod opening;
 mod owner;
 mod pieces;
 mod placing;

@@ -1,8 +1,14 @@
 //! The numbers of one core. Storage names are those of the published `felix_storage_` family where
 //! the meaning is the same.
 
-use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample};
+mod gauges;
+mod sample;
+
+pub(crate) use gauges::Gauges;
+
+use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample, Unit};
 use felix_core::{Histogram, LogLimit, Monotonic};
+use sample::{counter_sample, gauge_sample};
 
 /// See the module. Lives on its core.
 #[derive(Debug, Default)]
@@ -32,6 +38,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) recovery_cut_bytes: Counter,
     pub(crate) recovery_rebuilt_indexes: Counter,
     pub(crate) long_writes: Counter,
+    pub(crate) segment_rolls: Counter,
     /// For the lines that say that a log cannot be read.
     pub(crate) read_lines: LogLimit,
     /// For those that say that a flush takes long.
@@ -40,17 +47,26 @@ pub(crate) struct CoreMetrics {
     pub(crate) indexing_lines: LogLimit,
     pub(crate) fetch_us: Histogram,
     pub(crate) commit_us: Histogram,
-    pub(crate) sync_us: Histogram,
     pub(crate) hop_us: Histogram,
+    /// Writing one batch to its log, in microseconds.
+    pub(crate) append_us: Histogram,
+    /// Records of one batch.
+    pub(crate) batch_records: Histogram,
+    pub(crate) sync_us: Histogram,
+    /// Batches that one flush made durable.
+    pub(crate) sync_batch_appends: Histogram,
+    pub(crate) recovery_us: Histogram,
 }
 
 impl CoreMetrics {
-    /// A batch was placed.
-    pub(crate) fn appended(&self, records: u64, bytes: usize) {
+    /// A batch was placed; its writing took from `begun` to `now`.
+    pub(crate) fn appended(&self, records: u64, bytes: usize, begun: Monotonic, now: Monotonic) {
         self.append_batches.increment();
         self.append_records.add(records);
         self.append_bytes
             .add(u64::try_from(bytes).expect("a size fits 64 bits"));
+        self.append_us.record(begun, now);
+        self.batch_records.record_value(records, now);
     }
 }
 
@@ -81,6 +97,11 @@ impl CoreMetrics {
                 &self.long_writes,
             ),
             (
+                "felix_storage_segment_roll_total",
+                "Segments that were sealed and followed by a new one.",
+                &self.segment_rolls,
+            ),
+            (
                 "felix_storage_sync_rounds_total",
                 "Rounds of flushes: all dirty shards of a core at once.",
                 &self.sync_rounds,
@@ -106,7 +127,7 @@ impl CoreMetrics {
                 &self.late_syncs,
             ),
             (
-                "felix_storage_indexing_failures_total",
+                "felix_storage_index_write_failures_total",
                 "Times that index files or a checkpoint could not be written; no record waits for them.",
                 &self.indexing_failures,
             ),
@@ -221,7 +242,7 @@ impl Metrics for CoreMetrics {
     }
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
-        let histograms = [
+        let microseconds = [
             (
                 "felix_shard_fetch_us",
                 "Reading for a fetch that is answered at once, or from the wake of one that waited.",
@@ -233,111 +254,52 @@ impl Metrics for CoreMetrics {
                 &self.commit_us,
             ),
             (
-                "felix_storage_sync_us",
-                "Flushing one shard.",
-                &self.sync_us,
-            ),
-            (
                 "felix_shard_hop_us",
                 "From a request sent to another core to its taking there.",
                 &self.hop_us,
             ),
         ];
-        for (name, help, histogram) in histograms {
+        let seconds = [
+            (
+                "felix_storage_append_duration_seconds",
+                "Writing one batch to its log, in the page cache.",
+                &self.append_us,
+            ),
+            (
+                "felix_storage_sync_duration_seconds",
+                "Flushing one shard.",
+                &self.sync_us,
+            ),
+            (
+                "felix_storage_recovery_duration_seconds",
+                "Opening one shard's log, whether it could be opened or not.",
+                &self.recovery_us,
+            ),
+        ];
+        let counts = [
+            (
+                "felix_storage_append_batch_records",
+                "Records of one batch that was placed.",
+                &self.batch_records,
+            ),
+            (
+                "felix_storage_sync_batch_appends",
+                "Batches that one flush of a shard made durable: how many shared it.",
+                &self.sync_batch_appends,
+            ),
+        ];
+        let of = |unit| move |(name, help, histogram)| (unit, name, help, histogram);
+        let histograms = microseconds.into_iter().map(of(Unit::Microseconds));
+        let histograms = histograms.chain(seconds.into_iter().map(of(Unit::Seconds)));
+        let histograms = histograms.chain(counts.into_iter().map(of(Unit::Count)));
+        for (unit, name, help, histogram) in histograms {
             take(Distribution {
                 name,
                 help,
+                unit,
                 label: None,
                 values: histogram.snapshot(now),
             });
         }
-    }
-}
-
-/// What a core holds at one moment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Gauges {
-    pub(crate) open: usize,
-    pub(crate) failed: usize,
-    pub(crate) parked: usize,
-    pub(crate) watches: usize,
-    pub(crate) waiting: usize,
-    pub(crate) tail_bytes: usize,
-    pub(crate) late_syncs: usize,
-    pub(crate) unsynced_bytes: u64,
-}
-
-impl Gauges {
-    pub(crate) fn collect(self, take: &mut dyn FnMut(Sample)) {
-        let gauges = [
-            ("felix_shard_open", "Shards that are served.", self.open),
-            (
-                "felix_shard_failed",
-                "Shards that failed and serve nothing.",
-                self.failed,
-            ),
-            (
-                "felix_shard_parked_appends",
-                "Appends that wait for room at their shard.",
-                self.parked,
-            ),
-            (
-                "felix_shard_watches",
-                "Waiting fetches that watch shards of a core.",
-                self.watches,
-            ),
-            (
-                "felix_shard_waiting_fetches",
-                "Fetches of a core's connections that wait for a commit.",
-                self.waiting,
-            ),
-            (
-                "felix_shard_tail_bytes",
-                "Memory that recent batches take.",
-                self.tail_bytes,
-            ),
-            (
-                "felix_storage_late_syncs",
-                "Flushes under way that other shards do not wait for any more.",
-                self.late_syncs,
-            ),
-            (
-                "felix_storage_unsynced_bytes",
-                "Bytes written and not yet on the device.",
-                usize::try_from(self.unsynced_bytes).unwrap_or(usize::MAX),
-            ),
-        ];
-        for (name, help, value) in gauges {
-            let value = i64::try_from(value).unwrap_or(i64::MAX);
-            take(gauge_sample(name, help, value));
-        }
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a sample is a float; 2^53 is precise enough"
-)]
-fn counter_sample(name: &'static str, help: &'static str, value: u64) -> Sample {
-    Sample {
-        name,
-        help,
-        kind: Kind::Counter,
-        label: None,
-        value: value as f64,
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a sample is a float; 2^53 is precise enough"
-)]
-fn gauge_sample(name: &'static str, help: &'static str, value: i64) -> Sample {
-    Sample {
-        name,
-        help,
-        kind: Kind::Gauge,
-        label: None,
-        value: value as f64,
     }
 }

@@ -3,23 +3,23 @@
 
 use crate::call::Caller;
 use crate::cpu_core::CoreConfig;
-use crate::event::{Credits, Event, Permit, Tasks, step_aside};
+use crate::event::{Credits, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
-use crate::log::{Log, LogError, OpenReason, Opening};
+use crate::log::LogError;
 use crate::message::{Body, Parts, ReadRequest, Request};
 use crate::metrics::{CoreMetrics, Gauges};
+use crate::opening::Openings;
 use crate::placing::{Backlog, place_parked};
 use crate::port::Port;
 use crate::reading::{Next, Reading};
 use crate::requester::{PeerSlot, Requester};
 use crate::shard::{Effects, Shard, Writer};
-use crate::spec::ShardSpec;
 use crate::table::Table;
 use crate::tail::Tail;
 use crate::watches::{Sleepers, WatchKey, Watches};
 use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, HEAVY_SEARCH_JOBS_PER_CORE_MAX, HEAVY_SEARCHES_IN_FLIGHT_MAX,
-    SHARD_FLUSHES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX,
+    SHARD_FLUSHES_IN_FLIGHT_MAX,
 };
 use felix_core::metrics::{Distribution, Metrics, Sample};
 use felix_core::shards::ShardState;
@@ -33,7 +33,7 @@ use std::rc::Rc;
 /// See the module. Lives on its core.
 pub(crate) struct Owner {
     core: CpuId,
-    config: CoreConfig,
+    pub(crate) config: CoreConfig,
     clock: Rc<dyn Clock>,
     stalls: Rc<Stalls>,
     /// This core's end of its lanes, one per peer.
@@ -41,7 +41,7 @@ pub(crate) struct Owner {
     table: Rc<Table>,
     sleepers: Rc<Sleepers>,
     metrics: Rc<CoreMetrics>,
-    shards: RefCell<HashMap<ShardId, Rc<Shard>>>,
+    pub(crate) shards: RefCell<HashMap<ShardId, Rc<Shard>>>,
     tail: RefCell<Tail>,
     flusher: Flusher,
     pub(crate) backlog: Backlog,
@@ -54,8 +54,7 @@ pub(crate) struct Owner {
     heavy_search_jobs: Credits,
     tasks: Rc<Tasks>,
     closing: Cell<bool>,
-    opening: Cell<usize>,
-    opened: Event,
+    pub(crate) opening: Openings,
 }
 
 impl Owner {
@@ -88,8 +87,7 @@ impl Owner {
             heavy_searches: Credits::new(HEAVY_SEARCHES_IN_FLIGHT_MAX),
             heavy_search_jobs: Credits::new(HEAVY_SEARCH_JOBS_PER_CORE_MAX),
             closing: Cell::new(false),
-            opening: Cell::new(0),
-            opened: Event::default(),
+            opening: Openings::default(),
         }
     }
 
@@ -246,7 +244,7 @@ impl Owner {
     }
 
     /// Tells every core what state a shard is in.
-    fn announce(&self, shard: &Shard) {
+    pub(crate) fn announce(&self, shard: &Shard) {
         let (name, id, state) = (&*shard.spec().name, shard.id(), shard.state());
         match state {
             ShardState::Opening => {}
@@ -346,77 +344,6 @@ impl Owner {
         }
     }
 
-    /// Opens those of `specs` that this core owns, a few at a time; the others are expected to be
-    /// opened by their owners. Returns at once.
-    pub(crate) fn open(self: &Rc<Self>, specs: Vec<ShardSpec>, cores: u16) {
-        let mut own = Vec::new();
-        for spec in specs {
-            self.table.expect(spec.id);
-            if felix_core::placement::owner(spec.id, cores) == self.core {
-                let shard = Rc::new(Shard::opening(spec, self.config.log.segment_bytes_max));
-                let earlier = self
-                    .shards
-                    .borrow_mut()
-                    .insert(shard.id(), Rc::clone(&shard));
-                assert!(earlier.is_none(), "a shard is opened once");
-                own.push(shard);
-            }
-        }
-        self.opening.set(self.opening.get() + own.len());
-        let owner = Rc::clone(self);
-        self.tasks.spawn("opening", async move {
-            stream::iter(own)
-                .map(|shard| owner.open_shard(shard))
-                .buffer_unordered(SHARDS_OPENING_MAX)
-                .for_each(|()| async {})
-                .await;
-        });
-    }
-
-    async fn open_shard(self: &Rc<Self>, shard: Rc<Shard>) {
-        if !self.closing.get() {
-            let spec = shard.spec();
-            let opening = Opening {
-                reason: OpenReason::Restart,
-                generation_floor: spec.generation_floor,
-                now: self.clock.wall(),
-            };
-            let opened = match spec.lost() {
-                Some(reason) => Err(reason),
-                None => Box::pin(Log::open(&spec.directory, self.config.log, opening))
-                    .await
-                    .map_err(|error| error.to_string()),
-            };
-            match opened {
-                Ok((log, recovery)) => {
-                    self.metrics.recovery_cut_bytes.add(recovery.cut_bytes);
-                    let rebuilt = u64::from(recovery.rebuilt_indexes);
-                    self.metrics.recovery_rebuilt_indexes.add(rebuilt);
-                    if recovery.cut_bytes > 0 {
-                        // Expected after a kill or a power loss; whoever sees it without one
-                        // should know.
-                        let bytes = recovery.cut_bytes;
-                        tracing::warn!(shard = spec.name, bytes, end = %log.end(), "cut off what was not whole");
-                    }
-                    tracing::debug!(shard = spec.name, ?recovery, "recovered");
-                    shard.opened(log);
-                    self.announce(&shard);
-                }
-                Err(reason) => {
-                    let effects = shard.fail(reason);
-                    self.apply(&shard, effects);
-                }
-            }
-        }
-        self.opening.set(self.opening.get() - 1);
-        self.opened.notify();
-    }
-
-    /// Resolves when every shard of this core is open or has failed to open.
-    pub(crate) async fn opened(&self) {
-        self.opened.until(|| self.opening.get() == 0).await;
-    }
-
     /// Takes nothing more: what is not placed is refused, whoever watches is told.
     pub(crate) fn begin_close(self: &Rc<Self>) {
         self.closing.set(true);
@@ -469,6 +396,7 @@ impl Metrics for Owner {
             shards.iter().filter(|shard| holds(shard.state())).count()
         };
         Gauges {
+            opening: count(|state| state == ShardState::Opening),
             open: count(|state| matches!(state, ShardState::Open(_))),
             failed: count(|state| state == ShardState::Failed),
             parked: shards.iter().map(|shard| shard.parked()).sum(),
@@ -477,6 +405,7 @@ impl Metrics for Owner {
             tail_bytes: self.tail().bytes(),
             late_syncs: self.flusher.late(),
             unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
+            segments: shards.iter().map(|shard| shard.segments()).sum(),
         }
         .collect(take);
     }

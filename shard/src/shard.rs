@@ -145,15 +145,15 @@ pub(crate) struct Marks {
 }
 
 impl Writer<'_> {
-    /// A batch has been written to a shard's log; the time.
-    fn wrote(&self, spec: &ShardSpec) -> Monotonic {
+    /// A batch has been written to a shard's log; when that began, and the time.
+    fn wrote(&self, spec: &ShardSpec) -> [Monotonic; 2] {
         let begun = self.begun.get();
         let now = self.stalls.end(begun, Work::Append, || spec.name.clone());
         if now.until(begun) > LONG_WRITE {
             self.metrics.long_writes.increment();
         }
         self.begun.set(now);
-        now
+        [begun, now]
     }
 }
 
@@ -250,6 +250,14 @@ impl Shard {
         Ok(self.phase.borrow().open()?.log.search(wanted, below))
     }
 
+    /// Segments of its log; none where the shard is not served.
+    pub(crate) fn segments(&self) -> usize {
+        self.phase
+            .borrow()
+            .open()
+            .map_or(0, |open| open.log.segment_count())
+    }
+
     /// Appends that wait for room.
     pub(crate) fn parked(&self) -> usize {
         self.phase
@@ -323,7 +331,7 @@ impl Shard {
         let records = batch.offsets();
         let sealed_before = open.log.sealed();
         let placed = open.log.append(batch, self.spec.timestamps, writer.now);
-        let now = writer.wrote(&self.spec);
+        let [begun, now] = writer.wrote(&self.spec);
         let placed = match placed {
             Ok(placed) => placed,
             Err(error) => {
@@ -332,7 +340,10 @@ impl Shard {
             }
         };
         assert!(placed.next_offset() == open.log.end());
-        writer.metrics.appended(records, size);
+        writer.metrics.appended(records, size, begun, now);
+        self.duties.unflushed.set(self.duties.unflushed.get() + 1);
+        let rolled = open.log.sealed() > sealed_before;
+        writer.metrics.segment_rolls.add(u64::from(rolled));
         let appended = Appended {
             base_offset: placed.base_offset(),
             append_time: match self.spec.timestamps {
@@ -366,7 +377,6 @@ impl Shard {
                 caller.settle(Ok(appended));
                 // Without a flush after each roll the indexes of full segments would stay in
                 // memory, and the recovery point where it was at the opening.
-                let rolled = open.log.sealed() > sealed_before;
                 let dirty = durability == Durability::Periodic || rolled;
                 Ok(Effects {
                     dirty,

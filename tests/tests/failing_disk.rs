@@ -277,7 +277,7 @@ fn a_shard_whose_index_files_cannot_be_written_goes_on_and_they_follow_when_they
             assert_eq!(wire.produce(TOPIC, 0, b"goes on"), (0, end));
             end += 1;
         }
-        let failures = || broker.metric("felix_storage_indexing_failures_total");
+        let failures = || broker.metric("felix_storage_index_write_failures_total");
         let attempts = full.count();
         assert!(attempts >= 2, "it is tried again");
         assert!(attempts <= begun.elapsed().as_secs() + 1, "{attempts}");

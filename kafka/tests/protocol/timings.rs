@@ -19,7 +19,7 @@ fn produced(bench: &Bench) -> (u64, u64) {
         .metrics
         .distributions(now, &mut |distribution| {
             assert_eq!(distribution.name, "felix_kafka_produce_us");
-            found = Some((distribution.values.count(), distribution.values.sum_us()));
+            found = Some((distribution.values.count(), distribution.values.sum()));
         });
     found.unwrap()
 }

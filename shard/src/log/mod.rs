@@ -224,6 +224,12 @@ impl Log {
         self.end
     }
 
+    /// How many segments it has.
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
     /// Everything below this is on the device.
     #[must_use]
     pub fn durable_end(&self) -> Offset {

@@ -11,6 +11,8 @@ pub(crate) struct Duties {
     pub(crate) dirty: Cell<bool>,
     /// What a flusher does with it.
     pub(crate) flushing: Cell<Flushing>,
+    /// Batches written that no flush covers, be it under way.
+    pub(crate) unflushed: Cell<u64>,
     /// Its index files are being written.
     pub(crate) indexing: Cell<bool>,
     /// When its index files could not be written, if that is so.

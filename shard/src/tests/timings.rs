@@ -2,6 +2,7 @@
 
 use super::{Bench, FOREVER, Never, Rig, batch, run};
 use felix_core::histogram::Snapshot;
+use felix_core::shards::{Acks, Append};
 use felix_core::{Durability, Shards};
 use std::time::Duration;
 
@@ -28,14 +29,14 @@ fn a_commit_is_timed_where_the_shard_is_and_a_hop_where_it_ends() {
                 }
                 let commits = taken(&bench, "felix_shard_commit_us");
                 let whole = bench.now().until(begun).as_micros();
-                assert!(u128::from(commits.sum_us()) <= whole);
+                assert!(u128::from(commits.sum()) <= whole);
                 assert_eq!(commits.count(), 3);
                 assert_eq!(taken(&bench, "felix_shard_hop_us").count(), 0);
                 if durability == Durability::OnCommit {
-                    let syncs = taken(&bench, "felix_storage_sync_us");
+                    let syncs = taken(&bench, "felix_storage_sync_duration_seconds");
                     assert_eq!(syncs.count(), 3);
                     // A commit waits for its flush.
-                    assert!(commits.sum_us() >= syncs.sum_us());
+                    assert!(commits.sum() >= syncs.sum());
                 }
             } else {
                 let hops = || taken(&bench, "felix_shard_hop_us").count();
@@ -62,9 +63,33 @@ fn a_fetch_is_timed_without_its_wait_and_one_that_ends_empty_not_at_all() {
         bench.append(0, batch(&["a"])).await.unwrap();
         assert!(waiting.await.remove(0).unwrap().bytes() > 0);
         assert_eq!(fetches().count(), 1);
-        assert!(fetches().sum_us() < 50_000, "{}", fetches().sum_us());
+        assert!(fetches().sum() < 50_000, "{}", fetches().sum());
 
         bench.read(0, 0).await.unwrap();
         assert_eq!(fetches().count(), 2);
     });
+}
+
+#[test]
+fn how_many_records_a_batch_had_and_how_many_batches_shared_a_flush_is_told() {
+    for durability in [Durability::OnCommit, Durability::Periodic] {
+        run(Rig::new(1, durability), move |bench| async move {
+            let append = |values: &[&str]| Append {
+                shard: bench.shard(0),
+                batch: batch(values),
+            };
+            // One message: all three are written before anything is flushed.
+            let appends = vec![append(&["a"]), append(&["b", "c"]), append(&["d"])];
+            let committed = bench.router.append(appends, Acks::All).await;
+            assert!(committed.await.iter().all(Result::is_ok));
+            let shared = || taken(&bench, "felix_storage_sync_batch_appends");
+            bench.until("the flush", || shared().count() == 1).await;
+            assert_eq!(shared().sum(), 3);
+            let records = taken(&bench, "felix_storage_append_batch_records");
+            assert_eq!((records.count(), records.sum()), (3, 4));
+            assert_eq!(records.quantile(1.0), Some(2));
+            let writes = taken(&bench, "felix_storage_append_duration_seconds");
+            assert_eq!(writes.count(), 3);
+        });
+    }
 }

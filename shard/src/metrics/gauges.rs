@@ -1,0 +1,76 @@
+//! What a core holds at one moment.
+
+use super::sample::gauge_sample;
+use felix_core::metrics::Sample;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauges {
+    pub(crate) opening: usize,
+    pub(crate) open: usize,
+    pub(crate) failed: usize,
+    pub(crate) parked: usize,
+    pub(crate) watches: usize,
+    pub(crate) waiting: usize,
+    pub(crate) tail_bytes: usize,
+    pub(crate) late_syncs: usize,
+    pub(crate) unsynced_bytes: u64,
+    pub(crate) segments: usize,
+}
+
+impl Gauges {
+    pub(crate) fn collect(self, take: &mut dyn FnMut(Sample)) {
+        let gauges = [
+            (
+                "felix_shard_opening",
+                "Shards that are being opened for the first time.",
+                self.opening,
+            ),
+            ("felix_shard_open", "Shards that are served.", self.open),
+            (
+                "felix_shard_failed",
+                "Shards that failed and serve nothing.",
+                self.failed,
+            ),
+            (
+                "felix_shard_parked_appends",
+                "Appends that wait for room at their shard.",
+                self.parked,
+            ),
+            (
+                "felix_shard_watches",
+                "Waiting fetches that watch shards of a core.",
+                self.watches,
+            ),
+            (
+                "felix_shard_waiting_fetches",
+                "Fetches of a core's connections that wait for a commit.",
+                self.waiting,
+            ),
+            (
+                "felix_shard_tail_bytes",
+                "Memory that recent batches take.",
+                self.tail_bytes,
+            ),
+            (
+                "felix_storage_late_syncs",
+                "Flushes under way that other shards do not wait for any more.",
+                self.late_syncs,
+            ),
+            (
+                "felix_storage_segment_count",
+                "Segments of the shards that are served.",
+                self.segments,
+            ),
+            (
+                "felix_storage_unsynced_bytes",
+                "Bytes written and not yet on the device.",
+                usize::try_from(self.unsynced_bytes).unwrap_or(usize::MAX),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            take(gauge_sample(name, help, value));
+        }
+    }
+}

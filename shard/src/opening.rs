@@ -1,0 +1,109 @@
+//! Opening the logs of the shards that a core owns.
+
+use crate::event::Event;
+use crate::log::{Log, OpenReason, Opening};
+use crate::owner::Owner;
+use crate::shard::Shard;
+use crate::spec::ShardSpec;
+use felix_core::limits::SHARDS_OPENING_MAX;
+use futures_util::{StreamExt, stream};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Shards that are being opened for the first time.
+#[derive(Debug, Default)]
+pub(crate) struct Openings {
+    under_way: Cell<usize>,
+    ended: Event,
+}
+
+impl Openings {
+    fn begun(&self, count: usize) {
+        self.under_way.set(self.under_way.get() + count);
+    }
+
+    fn ended(&self) {
+        self.under_way.set(self.under_way.get() - 1);
+        self.ended.notify();
+    }
+
+    async fn all(&self) {
+        self.ended.until(|| self.under_way.get() == 0).await;
+    }
+}
+
+impl Owner {
+    /// Opens those of `specs` that this core owns, a few at a time; the others are expected to be
+    /// opened by their owners. Returns at once.
+    pub(crate) fn open(self: &Rc<Self>, specs: Vec<ShardSpec>, cores: u16) {
+        let mut own = Vec::new();
+        for spec in specs {
+            self.table().expect(spec.id);
+            if felix_core::placement::owner(spec.id, cores) == self.core() {
+                let shard = Rc::new(Shard::opening(spec, self.config.log.segment_bytes_max));
+                let earlier = self
+                    .shards
+                    .borrow_mut()
+                    .insert(shard.id(), Rc::clone(&shard));
+                assert!(earlier.is_none(), "a shard is opened once");
+                own.push(shard);
+            }
+        }
+        self.opening.begun(own.len());
+        let owner = Rc::clone(self);
+        self.tasks().spawn("opening", async move {
+            stream::iter(own)
+                .map(|shard| owner.open_shard(shard))
+                .buffer_unordered(SHARDS_OPENING_MAX)
+                .for_each(|()| async {})
+                .await;
+        });
+    }
+
+    async fn open_shard(self: &Rc<Self>, shard: Rc<Shard>) {
+        if !self.is_closing() {
+            let spec = shard.spec();
+            let opening = Opening {
+                reason: OpenReason::Restart,
+                generation_floor: spec.generation_floor,
+                now: self.clock().wall(),
+            };
+            let begun = self.clock().monotonic();
+            let opened = match spec.lost() {
+                Some(reason) => Err(reason),
+                None => Box::pin(Log::open(&spec.directory, self.config.log, opening))
+                    .await
+                    .map_err(|error| error.to_string()),
+            };
+            self.metrics()
+                .recovery_us
+                .record(begun, self.clock().monotonic());
+            match opened {
+                Ok((log, recovery)) => {
+                    self.metrics().recovery_cut_bytes.add(recovery.cut_bytes);
+                    let rebuilt = u64::from(recovery.rebuilt_indexes);
+                    self.metrics().recovery_rebuilt_indexes.add(rebuilt);
+                    if recovery.cut_bytes > 0 {
+                        // Expected after a kill or a power loss; whoever sees it without one
+                        // should know.
+                        let bytes = recovery.cut_bytes;
+                        tracing::warn!(shard = spec.name, bytes, end = %log.end(), "cut off what was not whole");
+                    }
+                    tracing::debug!(shard = spec.name, ?recovery, "recovered");
+                    shard.opened(log);
+                    self.announce(&shard);
+                }
+                Err(reason) => {
+                    let effects = shard.fail(reason);
+                    self.apply(&shard, effects);
+                }
+            }
+        }
+        self.opening.ended();
+    }
+
+    /// Resolves when every shard of this core is open or has failed to open.
+    pub(crate) async fn opened(&self) {
+        self.opening.all().await;
+    }
+}
