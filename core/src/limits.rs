@@ -134,6 +134,21 @@ pub const DEVICE_WAITERS_MAX: usize = FILES_FLUSHED_AT_ONCE_MAX
 /// open are served meanwhile.
 pub const SHARDS_OPENING_MAX: usize = 4;
 
+/// Batches of one producer whose landing place a shard remembers, so that one that is sent again is
+/// answered with it (claim 184). Clients have five on the way at most. A producer that has written
+/// as many takes some 2 KiB.
+pub const PRODUCER_PLACES_MAX: usize = 64;
+
+/// Producers that one shard knows (claim 186). Answer: the one that has written nothing for longest
+/// is forgotten, and told so if it goes on: UNKNOWN_PRODUCER_ID, upon which clients begin anew.
+pub const PRODUCERS_PER_SHARD_MAX: usize = 4096;
+
+/// Memory that the shards of one core give to what they know of producers, in bytes: 40 shards full
+/// of producers that write, or a thousand shards with 150 each. Answer: of the shard that takes most
+/// the one is forgotten that has written nothing for longest.
+pub const PRODUCER_BYTES_PER_CORE_MAX: usize = 256 << 20;
+
+const _: () = assert!(PRODUCER_PLACES_MAX <= u8::MAX as usize);
 const _: () = assert!(HEAVY_SEARCH_JOBS_PER_CORE_MAX < HEAVY_JOBS_PER_CORE_MAX);
 const _: () = assert!(WATCHED_SHARDS_IN_ANY_CASE_MAX < WATCHED_SHARDS_PER_CORE_MAX);
 const _: () = assert!(REQUEST_BYTES_BEFORE_AUTH_MAX <= REQUEST_BYTES_MAX);

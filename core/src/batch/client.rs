@@ -14,11 +14,11 @@ use bytes::BytesMut;
 /// A client's batch that passed every rule and awaits its place.
 #[derive(Debug)]
 pub struct Batch {
-    bytes: BytesMut,
-    header: Header,
-    codec: Codec,
+    pub(super) bytes: BytesMut,
+    pub(super) header: Header,
+    pub(super) codec: Codec,
     /// Computed from the records, never believed from the header.
-    records_max_timestamp: Timestamp,
+    pub(super) records_max_timestamp: Timestamp,
 }
 
 /// How the parsing of a batch ended.

@@ -18,6 +18,7 @@ mod error;
 mod header;
 mod placed;
 mod record;
+mod remainder;
 
 pub use builder::BatchBuilder;
 pub use client::{Batch, Parsed, ParsedOnCore, Place};

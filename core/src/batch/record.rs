@@ -26,6 +26,7 @@ pub struct Record {
 
 /// A record as it stands in the bytes, every field checked, nothing copied.
 struct RawRecord<'a> {
+    attributes: u8,
     timestamp_delta: i64,
     offset_delta: i32,
     key: Option<&'a [u8]>,
@@ -44,7 +45,7 @@ impl<'a> RawRecord<'a> {
         let length = bytes.varint().ok_or(RecordFault::Truncated)?;
         let length = usize::try_from(length).map_err(|_| RecordFault::Length)?;
         let mut body = Cursor::new(bytes.bytes(length).ok_or(RecordFault::Length)?);
-        body.u8().ok_or(RecordFault::Truncated)?;
+        let attributes = body.u8().ok_or(RecordFault::Truncated)?;
         let timestamp_delta = body.varlong().ok_or(RecordFault::Truncated)?;
         let offset_delta = body.varint().ok_or(RecordFault::Truncated)?;
         let key = nullable(&mut body)?;
@@ -62,6 +63,7 @@ impl<'a> RawRecord<'a> {
             return Err(RecordFault::LeftOver);
         }
         Ok(Self {
+            attributes,
             timestamp_delta,
             offset_delta,
             key,
@@ -215,6 +217,39 @@ fn check_end(bytes: &Cursor<'_>) -> Result<(), BatchError> {
         0 => Ok(()),
         bytes => Err(BatchError::LeftOver { bytes }),
     }
+}
+
+/// Appends to `out` the records (decompressed) of a client's batch from the one numbered `from` on,
+/// numbered from 0 and otherwise as they are; their greatest timestamp, as [`check_client`] finds it.
+pub(super) fn cut(
+    header: &Header,
+    records: &[u8],
+    from: u32,
+    out: &mut Vec<u8>,
+) -> Result<Timestamp, BatchError> {
+    let mut bytes = Cursor::new(records);
+    let mut max = Timestamp(-1);
+    let mut body = Vec::new();
+    for index in 0..header.count.max(0).cast_unsigned() {
+        let fault = |fault| BatchError::Record { index, fault };
+        let record = RawRecord::read(&mut bytes).map_err(fault)?;
+        let Some(number) = index.checked_sub(from) else {
+            continue;
+        };
+        max = max.max(record.timestamp(header).map_err(fault)?);
+        body.clear();
+        body.push(record.attributes);
+        put_varlong(&mut body, record.timestamp_delta);
+        put_varint(&mut body, number.cast_signed());
+        put_nullable(&mut body, record.key);
+        put_nullable(&mut body, record.value);
+        put_varint(&mut body, record.header_count);
+        body.extend_from_slice(record.headers.rest());
+        put_length(out, body.len());
+        out.extend_from_slice(&body);
+    }
+    check_end(&bytes)?;
+    Ok(max)
 }
 
 /// A record to be written.
