@@ -110,6 +110,10 @@ impl Log {
         if self.last().end() > self.durable_end {
             dirty.push(Rc::clone(self.last()));
         }
+        if !self.sealed.is_empty() {
+            // What is known of producers now may be written once this has succeeded.
+            self.producers.mark(self.end);
+        }
         Some(Flush {
             token: Rc::clone(&self.flush_token),
             dir: Rc::clone(&self.dir),

@@ -1,10 +1,11 @@
-//! Writing what the next opening saves time by: the index files of full segments, and the
-//! checkpoint.
+//! Writing what the next opening saves time by: the index files of full segments, what is known of
+//! producers, and the checkpoint.
 
 use super::Log;
 use super::checkpoint::Checkpoint;
 use super::error::LogError;
 use super::poison::Distrust;
+use super::producers::Snapshot;
 use super::segment::Segment;
 use crate::disk::Dir;
 use felix_core::Offset;
@@ -20,6 +21,7 @@ pub struct Indexing {
     dir: Rc<Dir>,
     /// Full segments, their batches durable.
     segments: Vec<Rc<Segment>>,
+    snapshot: Option<Snapshot>,
     /// Claims no more than was durable when this was handed out.
     checkpoint: Checkpoint,
 }
@@ -29,6 +31,7 @@ pub struct Indexing {
 pub struct Indexed {
     token: Rc<()>,
     segments: Vec<Rc<Segment>>,
+    snapshot_end: Option<Offset>,
     recovery_point: Offset,
 }
 
@@ -41,10 +44,16 @@ impl Indexing {
         for segment in &self.segments {
             segment.save_indexes().await?;
         }
+        // Before the checkpoint: from its recovery point on the next opening reads anyway.
+        let snapshot_end = match &self.snapshot {
+            Some(snapshot) => Some(snapshot.save(&self.dir).await?),
+            None => None,
+        };
         self.checkpoint.save(&self.dir).await?;
         Ok(Indexed {
             token: self.token,
             segments: self.segments,
+            snapshot_end,
             recovery_point: self.checkpoint.recovery_point,
         })
     }
@@ -67,6 +76,7 @@ impl Log {
             token: Rc::clone(&self.indexing_token),
             dir: Rc::clone(&self.dir),
             segments: self.unindexed.clone(),
+            snapshot: self.producers.snapshot(self.durable_end),
             checkpoint: self.checkpoint(self.durable_end),
         })
     }
@@ -105,6 +115,7 @@ impl Log {
                 .iter()
                 .any(|done| Rc::ptr_eq(done, segment))
         });
+        self.snapshot_end = self.snapshot_end.max(indexed.snapshot_end);
         self.recovery_point = self.recovery_point.max(indexed.recovery_point);
         self.check();
         Ok(())

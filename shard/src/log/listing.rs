@@ -3,6 +3,7 @@
 use super::checkpoint;
 use super::error::LogError;
 use super::generations;
+use super::producers;
 use super::recovery::{FAILED, disk_error};
 use crate::disk::Dir;
 use felix_core::Offset;
@@ -68,7 +69,10 @@ fn kind(name: &OsString) -> Kind {
     let Some(name) = name.to_str() else {
         return Kind::Unknown;
     };
-    if matches!(name, checkpoint::NAME | generations::NAME | FAILED) {
+    if matches!(
+        name,
+        checkpoint::NAME | generations::NAME | producers::NAME | FAILED
+    ) {
         return Kind::Table;
     }
     let Some((stem, ending)) = name.split_once('.') else {

@@ -5,6 +5,7 @@
 //! Nothing here awaits while the log is borrowed: what takes time is handed out as an owned piece
 //! of work ([`Flush`], [`Indexing`], [`Read`], [`Search`]) and its result is brought back.
 
+mod apply;
 mod checkpoint;
 mod controls;
 mod error;
@@ -15,6 +16,7 @@ mod index;
 mod indexing;
 mod listing;
 mod poison;
+mod producers;
 mod read;
 mod recovery;
 mod search;
@@ -27,6 +29,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use apply::ApplyError;
 pub use error::{Fault, LogError};
 pub use flush::{Flush, Flushed};
 pub use founding::{founding_files, what_is_missing};
@@ -38,11 +41,13 @@ pub use search::{Candidate, Found, Look, Search, Searched, Wanted};
 use crate::disk::Dir;
 use checkpoint::Checkpoint;
 use controls::Controls;
-use felix_core::batch::Place;
+use felix_core::batch::{Header, Place};
 use felix_core::limits::{BATCH_BYTES_MAX, LOG_ROOM};
+use felix_core::producers::{Producers, Refusal, Sequenced, Verdict};
 use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
 use generations::Generations;
 use poison::{Distrust, Poison};
+use producers::ProducerTable;
 use segment::Segment;
 use std::cell::Cell;
 use std::path::Path;
@@ -105,6 +110,9 @@ pub struct Log {
     dir_synced: u64,
     /// As the checkpoint on the device says.
     recovery_point: Offset,
+    producers: ProducerTable,
+    /// The log end that the producer snapshot on the device describes.
+    snapshot_end: Option<Offset>,
     /// Shared with the flush that is under way, if one is.
     flush_token: Rc<()>,
     /// Shared with the indexing that is under way, if one is.
@@ -158,6 +166,10 @@ impl Log {
             ))?;
         }
         log.flush_all().await?;
+        if log.snapshot_end.is_none() && log.end > log.start {
+            // All headers were read for the want of one: not again the next time.
+            log.save_snapshot().await?;
+        }
         let checkpoint = log.checkpoint(log.end);
         if saved != Some(checkpoint) {
             checkpoint.save(&log.dir).await?;
@@ -202,6 +214,8 @@ impl Log {
             dir_changes: 0,
             dir_synced: 0,
             recovery_point,
+            producers: recovered.producers,
+            snapshot_end: recovered.snapshot_end,
             flush_token: Rc::new(()),
             indexing_token: Rc::new(()),
             poison: None,
@@ -269,8 +283,22 @@ impl Log {
         self.generations.at(offset).unwrap_or(self.generation)
     }
 
+    /// What a batch is, by its header: all but those of idempotent producers are new.
+    ///
+    /// # Errors
+    /// Why it is not to be appended.
+    pub fn judge(&self, header: &Header) -> Result<Verdict, Refusal> {
+        Sequenced::of(header).map_or(Ok(Verdict::New), |batch| self.producers.judge(&batch))
+    }
+
+    /// Looks at what is known of producers, or has it forgotten.
+    pub fn with_producers<T>(&self, look: impl FnOnce(&mut Producers) -> T) -> T {
+        self.producers.with(look)
+    }
+
     /// Places a batch and writes it (`pwrite`); it is then written, not durable. Rolls first where
-    /// the segment is full. After an error the log is poisoned and takes nothing more.
+    /// the segment is full. After an error the log is poisoned and takes nothing more. Panics where
+    /// [`Log::judge`] does not say that the batch is new.
     ///
     /// # Errors
     /// The disk's own fault, now or earlier; no offsets are left.
@@ -281,6 +309,7 @@ impl Log {
         now: Timestamp,
     ) -> Result<PlacedBatch, LogError> {
         self.usable()?;
+        assert_eq!(self.judge(batch.header()), Ok(Verdict::New));
         if self.end.get() + batch.offsets() > Offset::MAX.get() - LOG_ROOM {
             let fault = Fault::NoRoom { end: self.end };
             return Err(self.last().damaged(self.last().bytes(), fault));
@@ -317,6 +346,7 @@ impl Log {
             return Err(self.poison(error, Distrust::Appends));
         }
         last.note(placed.header(), placed.last_offset());
+        self.producers.note(placed.header(), placed.base_offset());
         if placed.is_control() {
             self.controls
                 .note(placed.base_offset(), placed.next_offset());
@@ -387,11 +417,24 @@ impl Log {
         for segment in self.segments.iter() {
             segment.save_indexes().await?;
         }
+        if self.end > self.start && self.snapshot_end != Some(self.end) {
+            self.save_snapshot().await?;
+        }
         let checkpoint = self.checkpoint(self.end);
         assert_eq!(checkpoint.recovery_point, self.durable_end);
         if checkpoint.recovery_point > self.recovery_point {
             checkpoint.save(&self.dir).await?;
         }
+        Ok(())
+    }
+
+    /// Writes what is known of producers at the end of the log, all of which is durable.
+    async fn save_snapshot(&mut self) -> Result<(), LogError> {
+        assert_eq!(self.durable_end, self.end);
+        self.producers.with(|table| table.begin_copy(self.end));
+        let snapshot = self.producers.snapshot(self.durable_end);
+        let snapshot = snapshot.expect("a state that was marked can be written");
+        self.snapshot_end = Some(snapshot.save(&self.dir).await?);
         Ok(())
     }
 

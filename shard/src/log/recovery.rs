@@ -7,6 +7,7 @@ use super::controls::Controls;
 use super::error::{Fault, LogError};
 use super::generations::Generations;
 use super::listing::{Listing, list};
+use super::producers::{ProducerTable, Replay};
 use super::segment::{Segment, index_name, log_name, time_index_name};
 use super::trust::Trust;
 use super::verify::{CHUNK_BYTES, Verified, beyond_bounds, has_room, occupied, verified};
@@ -56,6 +57,9 @@ pub(super) struct Recovered {
     pub(super) generation_seen: Option<Generation>,
     pub(super) append_time: Timestamp,
     pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) producers: ProducerTable,
+    /// The log end that the producer snapshot describes, if it is one of this log.
+    pub(super) snapshot_end: Option<Offset>,
     pub(super) recovery: Recovery,
 }
 
@@ -117,6 +121,7 @@ pub(super) struct Recoverer {
     /// What every batch's generation has to agree with, if it is there.
     pub(super) generations: Option<Generations>,
     seen: Seen,
+    producers: Replay,
     segments: Vec<Rc<Segment>>,
     recovery: Recovery,
     /// Something is to be flushed before it is served.
@@ -133,14 +138,22 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
     let failed = dir
         .size_of(FAILED)
         .map_err(|cause| disk_error(&dir, "read", FAILED, cause))?;
+    let scan_all = checkpoint.is_none() || generations.is_none();
+    let producers = if scan_all {
+        // All batches are read anyway, and nothing says that the snapshot is of this log.
+        Replay::from_log(start)
+    } else {
+        Replay::load(&dir, start).await?
+    };
     let mut recoverer = Recoverer {
         dir,
         failed: failed.is_some(),
         config,
         recovery_point: checkpoint.map_or(start, |checkpoint| checkpoint.recovery_point),
-        scan_all: checkpoint.is_none() || generations.is_none() || failed.is_some(),
+        scan_all: scan_all || failed.is_some(),
         generations,
         seen: Seen::default(),
+        producers,
         segments: Vec::new(),
         recovery: Recovery::default(),
         changed: false,
@@ -161,10 +174,12 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
         dir,
         generations,
         mut seen,
+        producers,
         segments,
         mut recovery,
         ..
     } = recoverer;
+    let (producers, snapshot_end) = producers.finish(&dir, &segments, end).await?;
     recovery.scanned_batches = seen.batches;
     let generation_seen = seen.generations.last();
     let mut controls = Controls::default();
@@ -190,6 +205,8 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
         generation_seen,
         append_time,
         checkpoint,
+        producers,
+        snapshot_end,
         recovery,
     })
 }
@@ -273,6 +290,7 @@ impl Recoverer {
                 .await;
             if let Some(seen) = trusted? {
                 self.seen.merge(seen);
+                self.producers.read(segment).await?;
                 return Ok(Judged {
                     cut: None,
                     is_trusted: true,
@@ -360,6 +378,8 @@ impl Recoverer {
             let last = batch.last_offset();
             segment.note(batch.header(), last);
             self.seen.note(&batch);
+            self.producers
+                .note(batch.header(), batch.base_offset(), last);
             if self.failed && last >= self.recovery_point {
                 let rewritten = segment.log().write_at(batch.bytes(), position);
                 rewritten.map_err(|e| segment.disk_error("write", Some(position), e))?;

@@ -60,10 +60,45 @@ pub(super) async fn replace(dir: &Dir, name: &str, bytes: Vec<u8>) -> Result<(),
 
 /// A small file's bytes around its payload.
 pub(super) fn frame(magic: [u8; 4], payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(FRAME_BYTES + payload.len());
-    bytes.put_slice(&magic);
-    bytes.put_u32(VERSION);
-    bytes.put_slice(payload);
-    bytes.put_u32(crc32c::crc32c(&bytes));
-    bytes
+    let mut frame = Frame::new(magic, payload.len());
+    frame.put(|bytes| bytes.put_slice(payload));
+    frame.into_bytes()
+}
+
+/// The bytes of a small file while its payload is still being written, in pieces: the checksum of a
+/// large one takes time, too.
+#[derive(Debug)]
+pub(super) struct Frame {
+    bytes: Vec<u8>,
+    checksum: u32,
+}
+
+impl Frame {
+    /// For a payload of about so many bytes.
+    pub(super) fn new(magic: [u8; 4], payload_bytes: usize) -> Self {
+        let mut frame = Self {
+            bytes: Vec::with_capacity(FRAME_BYTES + payload_bytes),
+            checksum: 0,
+        };
+        frame.put(|bytes| {
+            bytes.put_slice(&magic);
+            bytes.put_u32(VERSION);
+        });
+        frame
+    }
+
+    /// Has `write` add the next piece to the end.
+    pub(super) fn put<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let before = self.bytes.len();
+        let result = write(&mut self.bytes);
+        let piece = self.bytes.get(before..).unwrap_or_default();
+        self.checksum = crc32c::crc32c_append(self.checksum, piece);
+        result
+    }
+
+    /// The whole file.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.put_u32(self.checksum);
+        self.bytes
+    }
 }

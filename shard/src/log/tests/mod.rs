@@ -6,6 +6,7 @@ mod failing;
 mod indexes;
 mod model;
 mod openings;
+mod producers;
 mod reading;
 mod recovering;
 mod searching;
