@@ -3,6 +3,7 @@
 
 use crate::{Generation, Offset};
 use std::fmt;
+use std::sync::Arc;
 
 /// A shard's answer when it does not do what was asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +39,16 @@ pub enum ShardError {
     /// The log failed or is damaged; the shard acknowledges nothing until it has been repaired.
     /// The text names shard, file and position. Kafka: KAFKA_STORAGE_ERROR.
     Storage(String),
+    /// The disk is full, or nearly: nothing was taken, what is there is read, and appends are taken
+    /// again by themselves when there is space. Kafka: KAFKA_STORAGE_ERROR.
+    DiskFull {
+        /// The directory whose file system has no space.
+        directory: Arc<str>,
+        /// Bytes free on it.
+        free_bytes: u64,
+        /// Bytes that are kept free on it.
+        free_bytes_min: u64,
+    },
     /// The broker is shutting down and takes nothing more. Kafka: NOT_LEADER_OR_FOLLOWER, so that
     /// the client looks for the leader again.
     ShuttingDown,
@@ -65,9 +76,53 @@ impl fmt::Display for ShardError {
                 write!(f, "the batch is larger than {bytes_max} bytes")
             }
             Self::Storage(reason) => write!(f, "storage: {reason}"),
+            Self::DiskFull {
+                directory,
+                free_bytes,
+                free_bytes_min,
+            } if free_bytes < free_bytes_min => write!(
+                f,
+                "the disk of {directory} is full: {free_bytes} bytes are free, and \
+                 {free_bytes_min} are kept free (FELIX_DISK_FREE_BYTES_MIN); reads go on, and \
+                 appends do once there is space: delete what is not needed there, shorten the \
+                 retention, or give it a larger disk"
+            ),
+            Self::DiskFull {
+                directory,
+                free_bytes,
+                ..
+            } => write!(
+                f,
+                "the disk of {directory} took no more, though {free_bytes} bytes are free on it: \
+                 is a quota used up? Reads go on, and appends do once there is space: delete what \
+                 is not needed there, shorten the retention, or raise the quota"
+            ),
             Self::ShuttingDown => write!(f, "the broker is shutting down"),
         }
     }
 }
 
 impl std::error::Error for ShardError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_with_its_directory_what_is_free_and_what_to_do() {
+        let full = |free_bytes| ShardError::DiskFull {
+            directory: "/data".into(),
+            free_bytes,
+            free_bytes_min: 100,
+        };
+        let below = full(99).to_string();
+        assert!(below.contains("the disk of /data is full: 99 bytes are free, and 100 are kept"));
+        assert!(below.contains("a larger disk"), "{below}");
+        let quota = full(100).to_string();
+        assert!(
+            quota.contains("took no more, though 100 bytes are free"),
+            "{quota}"
+        );
+        assert!(quota.contains("raise the quota"), "{quota}");
+    }
+}

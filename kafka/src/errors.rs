@@ -43,7 +43,7 @@ pub(crate) fn shard_error(error: &ShardError, asked: Asked) -> ErrorCode {
         ShardError::UnknownGeneration { .. } => ErrorCode::UnknownLeaderEpoch,
         ShardError::OffsetOutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         ShardError::BatchTooLarge { .. } => ErrorCode::MessageTooLarge,
-        ShardError::Storage(_) => ErrorCode::KafkaStorageError,
+        ShardError::Storage(_) | ShardError::DiskFull { .. } => ErrorCode::KafkaStorageError,
     }
 }
 

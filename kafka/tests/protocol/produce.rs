@@ -511,6 +511,14 @@ fn what_a_shard_says_is_told() {
         ),
         (ShardError::BatchTooLarge { bytes_max: 5 }, 10),
         (ShardError::Storage("segment 7 at 12".into()), 56),
+        (
+            ShardError::DiskFull {
+                directory: "/data".into(),
+                free_bytes: 1,
+                free_bytes_min: 2,
+            },
+            56,
+        ),
     ] {
         let mut bench = Bench::new();
         bench.log(clicks(0), |log| log.append_error = Some(error.clone()));
