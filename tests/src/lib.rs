@@ -29,6 +29,7 @@ mod random;
 mod record;
 mod scale;
 mod shared;
+mod small_disk;
 pub mod trace;
 pub mod wire;
 
@@ -44,3 +45,4 @@ pub use random::Random;
 pub use record::Record;
 pub use scale::{codec_bytes, flights_rows, is_strict, kill_rounds, traced_answers};
 pub use shared::Shared;
+pub use small_disk::{FileSystem, SmallDisk};

@@ -219,7 +219,8 @@ fn fetch(topic: &'static str, partition: i32, offset: i64, wait_ms: i32) -> Fetc
 }
 
 /// A batch of one record.
-fn batch(value: &[u8]) -> Bytes {
+#[must_use]
+pub fn batch(value: &[u8]) -> Bytes {
     let record = Record {
         transactional: false,
         control: false,
