@@ -20,7 +20,7 @@ use crossbeam_channel::Receiver;
 use felix_core::stalls::StallBounds;
 use felix_core::{Catalog, CpuId, Generation, ShardId};
 use felix_shard::log::LogConfig;
-use felix_shard::{CoreConfig, ShardSpec};
+use felix_shard::{CoreConfig, ShardSpec, SpaceConfig};
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -347,7 +347,7 @@ fn launch(
 
     let catalog = Arc::new(catalog);
     let specs = shard_specs(&catalog, storage.as_ref());
-    let config = core_config(&settings.storage);
+    let config = core_config(&settings.storage, storage.as_ref());
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
     let mut plans = match (kafka, &settings.kafka, cores.first()) {
@@ -413,8 +413,18 @@ fn shard_specs(catalog: &Catalog, storage: Option<&(DataDir, CatalogState)>) -> 
     specs
 }
 
-fn core_config(storage: &Storage) -> CoreConfig {
+fn core_config(storage: &Storage, place: Option<&(DataDir, CatalogState)>) -> CoreConfig {
+    let space = place.map(|(data, _)| SpaceConfig {
+        directory: data.path().to_owned(),
+        free_bytes_min: storage.disk_free_bytes_min,
+    });
+    if let Some(space) = &space
+        && let Err(error) = space.reserve().make(space.free_bytes_min)
+    {
+        tracing::warn!(%error, "there is no reserve for a full disk");
+    }
     CoreConfig {
+        space,
         log: LogConfig {
             segment_bytes_max: u64::from(storage.segment_bytes),
             index_interval_bytes: storage.index_spacing_bytes,

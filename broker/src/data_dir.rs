@@ -1,6 +1,7 @@
 //! The directory of the logs, which one broker at a time owns.
 
 use crate::file_fault::FileFault;
+use felix_shard::disk::Reserve;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -83,8 +84,24 @@ impl DataDir {
             // Whoever put it there may have been killed before it was in the directory for good.
             return sync(&self.path);
         }
-        put(&self.path.join(name), ".new", text.as_bytes())?;
+        let path = self.path.join(name);
+        match put(&path, ".new", text.as_bytes()) {
+            // What is on the disk is to be served all the same.
+            Err(fault) if fault.is_full() && self.give_up_reserve() => {
+                put(&path, ".new", text.as_bytes())?;
+            }
+            placed => placed?,
+        }
         sync(&self.path)
+    }
+
+    /// Whether there was a reserve, and the space it took is free now.
+    fn give_up_reserve(&self) -> bool {
+        let given_up = Reserve::of(&self.path).give_up();
+        if let Ok(true) = given_up {
+            tracing::warn!("the disk is full: the reserve is given up for the catalog's state");
+        }
+        given_up.unwrap_or(false)
     }
 }
 
@@ -226,6 +243,16 @@ mod tests {
         data.replace("state", "two").unwrap();
         assert_eq!(data.read("state").unwrap().as_deref(), Some(&b"two"[..]));
         assert!(!temp.path().join("state.new").exists());
+    }
+
+    #[test]
+    fn where_the_disk_is_full_the_reserve_makes_room_for_a_file_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::lock(temp.path()).unwrap();
+        fs::write(temp.path().join("reserve"), "space").unwrap();
+        assert!(data.give_up_reserve());
+        assert!(!temp.path().join("reserve").exists());
+        assert!(!data.give_up_reserve());
     }
 
     #[test]

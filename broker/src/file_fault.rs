@@ -30,6 +30,12 @@ impl FileFault {
         self.cause.kind()
     }
 
+    /// Whether there was no space for it.
+    #[must_use]
+    pub(crate) fn is_full(&self) -> bool {
+        felix_shard::disk::is_full(&self.cause)
+    }
+
     fn cure(&self) -> &'static str {
         match self.cause.kind() {
             ErrorKind::PermissionDenied => "give the user that runs the broker the right to do so",

@@ -1,6 +1,7 @@
 //! One CPU core's part of the broker's storage: the shards it owns, its lanes, and the tasks that
 //! serve both.
 
+use crate::disk::Reserve;
 use crate::flusher;
 use crate::lane::Doorbell;
 use crate::log::{LogConfig, LogError};
@@ -17,6 +18,7 @@ use felix_core::{Blocking, Clock, CpuId, Monotonic, ShardId, Stalls};
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::future::poll_fn;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -31,6 +33,25 @@ pub struct CoreConfig {
     pub flush_interval: Duration,
     /// Memory for recent batches, in bytes, for readers at the tail.
     pub tail_bytes_max: usize,
+    /// What is kept free on the disk; `None`: nobody looks, and it is full when it takes no more.
+    pub space: Option<SpaceConfig>,
+}
+
+/// What is kept free on the file system of the logs.
+#[derive(Clone, Debug)]
+pub struct SpaceConfig {
+    /// The data directory.
+    pub directory: PathBuf,
+    /// Bytes; less where that is more than a twentieth of the file system.
+    pub free_bytes_min: u64,
+}
+
+impl SpaceConfig {
+    /// What is given up where the disk is full and logs are to be opened.
+    #[must_use]
+    pub fn reserve(&self) -> Reserve {
+        Reserve::of(&self.directory)
+    }
 }
 
 /// Replies, and requests, taken from one lane in one go.
@@ -302,6 +323,7 @@ mod tests {
             },
             flush_interval: Duration::from_millis(50),
             tail_bytes_max: 0,
+            space: None,
         };
         let clock: Rc<dyn Clock> = Rc::new(Ticks::default());
         let bounds = StallBounds {

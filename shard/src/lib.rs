@@ -16,6 +16,7 @@ mod flusher;
 mod groups;
 mod lane;
 pub mod log;
+mod looking;
 mod mesh;
 mod message;
 mod metrics;
@@ -31,6 +32,7 @@ mod router;
 mod runtime;
 mod settling;
 mod shard;
+mod space;
 mod spec;
 mod table;
 mod tail;
@@ -40,7 +42,7 @@ mod watching;
 #[cfg(test)]
 mod tests;
 
-pub use cpu_core::{Core, CoreConfig};
+pub use cpu_core::{Core, CoreConfig, SpaceConfig};
 pub use mesh::{CoreSeed, mesh};
 pub use router::Router;
 pub use spec::{ShardSpec, directory};

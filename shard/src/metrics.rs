@@ -26,6 +26,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) sync_failures: Counter,
     pub(crate) late_syncs: Counter,
     pub(crate) indexing_failures: Counter,
+    pub(crate) refused_appends: Counter,
     /// Microseconds from the first unflushed write to the end of the last periodic round.
     pub(crate) sync_interval_us: Gauge,
     pub(crate) tail_reads: Counter,
@@ -45,6 +46,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) late_lines: LogLimit,
     /// For those that say that index files cannot be written.
     pub(crate) indexing_lines: LogLimit,
+    /// For those about what is free on the disk.
+    pub(crate) space_lines: LogLimit,
     pub(crate) fetch_us: Histogram,
     pub(crate) commit_us: Histogram,
     pub(crate) hop_us: Histogram,
@@ -130,6 +133,11 @@ impl CoreMetrics {
                 "felix_storage_index_write_failures_total",
                 "Times that index files or a checkpoint could not be written; no record waits for them.",
                 &self.indexing_failures,
+            ),
+            (
+                "felix_storage_refused_appends_total",
+                "Batches refused because the disk is full, or nearly.",
+                &self.refused_appends,
             ),
         ]
     }
@@ -229,6 +237,7 @@ impl Metrics for CoreMetrics {
             ("log_read", &self.read_lines),
             ("late_flush", &self.late_lines),
             ("indexing", &self.indexing_lines),
+            ("disk_space", &self.space_lines),
         ] {
             take(Sample {
                 label: Some(("kind", kind.to_owned())),

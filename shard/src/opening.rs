@@ -1,7 +1,7 @@
 //! Opening the logs of the shards that a core owns.
 
 use crate::event::Event;
-use crate::log::{Log, OpenReason, Opening};
+use crate::log::{Log, OpenReason, Opening, Recovery};
 use crate::owner::Owner;
 use crate::shard::Shard;
 use crate::spec::ShardSpec;
@@ -9,6 +9,7 @@ use felix_core::limits::SHARDS_OPENING_MAX;
 use futures_util::{StreamExt, stream};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Shards that are being opened for the first time.
 #[derive(Debug, Default)]
@@ -50,6 +51,7 @@ impl Owner {
             }
         }
         self.opening.begun(own.len());
+        self.look(Duration::ZERO);
         let owner = Rc::clone(self);
         self.tasks().spawn("opening", async move {
             stream::iter(own)
@@ -71,9 +73,7 @@ impl Owner {
             let begun = self.clock().monotonic();
             let opened = match spec.lost() {
                 Some(reason) => Err(reason),
-                None => Box::pin(Log::open(&spec.directory, self.config.log, opening))
-                    .await
-                    .map_err(|error| error.to_string()),
+                None => self.open_log(spec, opening).await,
             };
             self.metrics()
                 .recovery_us
@@ -100,6 +100,24 @@ impl Owner {
             }
         }
         self.opening.ended();
+    }
+
+    /// Opens a log; where there is no space for its tables, once more without the reserve.
+    async fn open_log(
+        &self,
+        spec: &ShardSpec,
+        opening: Opening,
+    ) -> Result<(Log, Recovery), String> {
+        let open = || Box::pin(Log::open(&spec.directory, self.config.log, opening));
+        let opened = match open().await {
+            Err(error) if error.is_full() => {
+                // Another shard may have given it up while this one was opened.
+                self.give_up_reserve().await;
+                open().await
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| error.to_string())
     }
 
     /// Resolves when every shard of this core is open or has failed to open.

@@ -3,7 +3,7 @@
 
 use crate::call::Caller;
 use crate::cpu_core::CoreConfig;
-use crate::event::{Credits, Permit, Tasks, step_aside};
+use crate::event::{Credits, Event, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
 use crate::log::LogError;
 use crate::message::{Body, Parts, ReadRequest, Request};
@@ -14,6 +14,7 @@ use crate::port::Port;
 use crate::reading::{Next, Reading};
 use crate::requester::{PeerSlot, Requester};
 use crate::shard::{Effects, Shard, Writer};
+use crate::space::{Kept, Space};
 use crate::table::Table;
 use crate::tail::Tail;
 use crate::watches::{Sleepers, WatchKey, Watches};
@@ -55,6 +56,8 @@ pub(crate) struct Owner {
     tasks: Rc<Tasks>,
     closing: Cell<bool>,
     pub(crate) opening: Openings,
+    closed: Event,
+    space: Space,
 }
 
 impl Owner {
@@ -75,6 +78,7 @@ impl Owner {
             metrics: Rc::default(),
             shards: RefCell::default(),
             tail: RefCell::new(Tail::new(config.tail_bytes_max)),
+            space: Space::new(Kept::of(config.space.as_ref())),
             config,
             flusher: Flusher::default(),
             backlog: Backlog::default(),
@@ -88,6 +92,7 @@ impl Owner {
             heavy_search_jobs: Credits::new(HEAVY_SEARCH_JOBS_PER_CORE_MAX),
             closing: Cell::new(false),
             opening: Openings::default(),
+            closed: Event::default(),
         }
     }
 
@@ -165,6 +170,16 @@ impl Owner {
         self.closing.get()
     }
 
+    /// Notices when this core begins to close.
+    pub(crate) fn closed(&self) -> &Event {
+        &self.closed
+    }
+
+    /// What is free on the disk.
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
     /// A shard of this core, to be asked something.
     pub(crate) fn shard(&self, id: ShardId) -> Result<Rc<Shard>, ShardError> {
         if self.closing.get() {
@@ -216,6 +231,7 @@ impl Owner {
             tail: &self.tail,
             metrics: &self.metrics,
             stalls: &self.stalls,
+            space: &self.space,
             now: self.clock.wall(),
             begun: Cell::new(self.stalls.begin()),
         }
@@ -230,6 +246,9 @@ impl Owner {
             self.metrics.failed_shards.increment();
             self.tail.borrow_mut().forget(shard.id());
             self.announce(shard);
+        }
+        if effects.full {
+            self.disk_refused();
         }
         if effects.moved {
             self.tell_watches(shard.id());
@@ -347,6 +366,7 @@ impl Owner {
     /// Takes nothing more: what is not placed is refused, whoever watches is told.
     pub(crate) fn begin_close(self: &Rc<Self>) {
         self.closing.set(true);
+        self.closed.notify();
         for shard in self.all() {
             let effects = shard.refuse_parked();
             self.apply(&shard, effects);
@@ -363,6 +383,9 @@ impl Owner {
     pub(crate) async fn close_logs(&self) -> Vec<(ShardId, LogError)> {
         self.opened().await;
         self.tasks.ended().await;
+        if self.space.is_full() {
+            self.give_up_reserve().await;
+        }
         let logs = self
             .all()
             .into_iter()
@@ -404,6 +427,8 @@ impl Metrics for Owner {
             waiting: self.sleepers.len(),
             tail_bytes: self.tail().bytes(),
             late_syncs: self.flusher.late(),
+            disk_full: self.space.is_full(),
+            disk_free_bytes: self.space.free_bytes(),
             unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
             segments: shards.iter().map(|shard| shard.segments()).sum(),
         }

@@ -76,6 +76,7 @@ impl Owner {
 
     fn place_slice(self: &Rc<Self>) {
         let writer = self.writer();
+        self.watch_space(writer.begun.get());
         let mut cost = 0;
         let mut unfinished = 0;
         while cost < COST_AT_ONCE_MAX {

@@ -16,6 +16,7 @@ use crate::event::Credits;
 use crate::log::{Log, LogError, Read, Search, Wanted};
 use crate::metrics::CoreMetrics;
 use crate::settling::Owed;
+use crate::space::Space;
 use crate::spec::ShardSpec;
 use crate::tail::Tail;
 use felix_core::limits::{
@@ -24,8 +25,8 @@ use felix_core::limits::{
 use felix_core::shards::{Appended, ShardState};
 use felix_core::stalls::Work;
 use felix_core::{
-    Batch, Durability, Generation, Monotonic, Offset, ShardError, ShardId, Stalls, Timestamp,
-    Timestamps,
+    Batch, Durability, Generation, Monotonic, Offset, PlacedBatch, ShardError, ShardId, Stalls,
+    Timestamp, Timestamps,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -112,6 +113,7 @@ pub(crate) struct Writer<'core> {
     pub(crate) tail: &'core RefCell<Tail>,
     pub(crate) metrics: &'core CoreMetrics,
     pub(crate) stalls: &'core Stalls,
+    pub(crate) space: &'core Space,
     pub(crate) now: Timestamp,
     /// When the next batch is begun with: the clock is read once for each, at its end.
     pub(crate) begun: Cell<Monotonic>,
@@ -127,6 +129,8 @@ pub(crate) struct Effects {
     pub(crate) moved: bool,
     /// There are parked appends and room for them.
     pub(crate) room: bool,
+    /// The disk took no more.
+    pub(crate) full: bool,
     /// The shard failed: its state changed.
     pub(crate) failed: bool,
     /// There are appends whose callers are to be told.
@@ -154,6 +158,27 @@ impl Writer<'_> {
         }
         self.begun.set(now);
         [begun, now]
+    }
+}
+
+impl Writer<'_> {
+    /// A batch is refused for want of space.
+    fn refuse(&self, caller: Unplaced, full: ShardError) {
+        self.metrics.refused_appends.increment();
+        caller.refuse(full);
+    }
+
+    /// A batch was not written. An error is one of the log, which takes nothing more then.
+    fn not_placed(&self, caller: Unplaced, error: LogError) -> Result<Effects, LogError> {
+        if error.is_full() {
+            self.refuse(caller, self.space.refusal());
+            return Ok(Effects {
+                full: true,
+                ..Effects::default()
+            });
+        }
+        caller.refuse(ShardError::Storage(error.to_string()));
+        Err(error)
     }
 }
 
@@ -277,7 +302,7 @@ impl Shard {
                 return Effects::default();
             }
         };
-        let size = u64::try_from(entry.batch.size()).expect("a size fits 64 bits");
+        let size = byte_count(entry.batch.size());
         if size > self.segment_bytes_max {
             let bytes_max = self.segment_bytes_max;
             entry.caller.refuse(ShardError::BatchTooLarge { bytes_max });
@@ -316,6 +341,18 @@ impl Shard {
         written.unwrap_or_else(|error| self.fail(error.to_string()))
     }
 
+    /// What whoever sent a batch is told once it is committed.
+    fn answer(&self, open: &Open, placed: &PlacedBatch) -> Appended {
+        Appended {
+            base_offset: placed.base_offset(),
+            append_time: match self.spec.timestamps {
+                Timestamps::Append => Some(placed.max_timestamp()),
+                Timestamps::Create => None,
+            },
+            log_start: open.log.start(),
+        }
+    }
+
     fn write(
         &self,
         open: &mut Open,
@@ -329,32 +366,26 @@ impl Shard {
         } = entry;
         let size = batch.size();
         let records = batch.offsets();
+        if let Err(full) = writer.space.admit(byte_count(size)) {
+            writer.refuse(caller, full);
+            return Ok(Effects::default());
+        }
         let sealed_before = open.log.sealed();
         let placed = open.log.append(batch, self.spec.timestamps, writer.now);
         let [begun, now] = writer.wrote(&self.spec);
         let placed = match placed {
             Ok(placed) => placed,
-            Err(error) => {
-                caller.refuse(ShardError::Storage(error.to_string()));
-                return Err(error);
-            }
+            Err(error) => return writer.not_placed(caller, error),
         };
         assert!(placed.next_offset() == open.log.end());
         writer.metrics.appended(records, size, begun, now);
         self.duties.unflushed.set(self.duties.unflushed.get() + 1);
         let rolled = open.log.sealed() > sealed_before;
         writer.metrics.segment_rolls.add(u64::from(rolled));
-        let appended = Appended {
-            base_offset: placed.base_offset(),
-            append_time: match self.spec.timestamps {
-                Timestamps::Append => Some(placed.max_timestamp()),
-                Timestamps::Create => None,
-            },
-            log_start: open.log.start(),
-        };
+        let appended = self.answer(open, &placed);
         let end = placed.next_offset();
         writer.tail.borrow_mut().push(self.spec.id, &placed);
-        open.written += u64::try_from(size).expect("a size fits 64 bits");
+        open.written += byte_count(size);
         let caller = caller.placed();
         match self.spec.durability {
             Durability::OnCommit => {
@@ -386,6 +417,10 @@ impl Shard {
             }
         }
     }
+}
+
+fn byte_count(size: usize) -> u64 {
+    u64::try_from(size).expect("a size fits 64 bits")
 }
 
 impl Phase {

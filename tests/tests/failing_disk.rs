@@ -94,7 +94,7 @@ fn beneath(disk: &HeldDisk, broker: &Broker) -> PathBuf {
 }
 
 #[test]
-fn what_a_periodic_shard_acknowledged_before_its_disk_was_full_is_flushed_within_the_interval() {
+fn what_a_periodic_shard_acknowledged_before_a_write_failed_is_flushed_within_the_interval() {
     let Some(disk) = HeldDisk::mount_for("the last flush of a periodic shard") else {
         return;
     };
@@ -103,7 +103,7 @@ fn what_a_periodic_shard_acknowledged_before_its_disk_was_full_is_flushed_within
     let mut broker = Broker::start_on(&disk.path().join("data"), &streams, &[interval]);
     let mut wire = Wire::connect(broker.port());
     acknowledged(&mut wire, 5);
-    let full = disk.refuse_space(is_log);
+    let full = disk.fail_writes(is_log);
     assert_failed(&broker, &mut wire);
     let syncs = || broker.metric("felix_storage_sync_total");
     let (written, before) = (unsynced(&broker), syncs());
@@ -141,7 +141,7 @@ fn a_shard_without_an_interval_that_fails_after_a_roll_has_its_full_segment_flus
     }
     let hold = disk.hold_flushes(is_log);
     // The next one needs a new file, which takes nothing.
-    let full = disk.refuse_space(is_log);
+    let full = disk.fail_writes(is_log);
     assert_eq!(wire.produce(TOPIC, 0, &LARGE).0, KAFKA_STORAGE_ERROR);
     let is_full_one = |path: &PathBuf| path.ends_with(FIRST_LOG);
     hold.await_held(WAIT, |held| held.iter().any(is_full_one));
@@ -172,7 +172,7 @@ fn appends_that_waited_for_a_commit_when_their_shard_failed_are_told_once_and_of
     let hold = disk.hold_flushes(is_log);
     wire.send_produce(TOPIC, 0, b"waits").expect("it is read");
     hold.await_one(WAIT);
-    let full = disk.refuse_space(|path| is_log(path) && !path.ends_with(FIRST_LOG));
+    let full = disk.fail_writes(|path| is_log(path) && !path.ends_with(FIRST_LOG));
     wire.send_produce(TOPIC, 0, &LARGE).expect("it is read");
     assert_eq!(wire.receive_produce().0, KAFKA_STORAGE_ERROR);
     assert_eq!(wire.receive_produce().0, KAFKA_STORAGE_ERROR);
@@ -197,7 +197,7 @@ fn a_broker_that_ends_waits_for_the_last_flush_of_a_failed_shard_and_claims_noth
     let mut broker = Broker::start_on(&data, &streams, &[LONG_INTERVAL]);
     let mut wire = Wire::connect(broker.port());
     acknowledged(&mut wire, 5);
-    let full = disk.refuse_space(is_log);
+    let full = disk.fail_writes(is_log);
     assert_failed(&broker, &mut wire);
     let files = beneath(&disk, &broker);
     let checkpoint = || std::fs::read(files.join("checkpoint")).expect("it is there");

@@ -119,6 +119,7 @@ impl Running {
             },
             flush_interval: Duration::from_millis(50),
             tail_bytes_max: 1 << 20,
+            space: None,
         };
         let core = seed.start(config, clock, stalls, Rc::new(Here));
         let reactor = sockets.reactor.clone();

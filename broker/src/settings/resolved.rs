@@ -87,6 +87,8 @@ pub(crate) struct Storage {
     pub(crate) flush_interval: Duration,
     /// The size at which a segment is closed.
     pub(crate) segment_bytes: u32,
+    /// Bytes kept free on the file system.
+    pub(crate) disk_free_bytes_min: u64,
     /// Bytes between index entries.
     pub(crate) index_spacing_bytes: u32,
     /// Bytes of recent batches each core keeps.
@@ -170,6 +172,7 @@ fn storage(values: &Checked<'_>) -> Storage {
         },
         flush_interval: milliseconds(values, "FELIX_DURABLE_FSYNC_INTERVAL_MS"),
         segment_bytes: fits(values.number("FELIX_DURABLE_SEGMENT_BYTES")),
+        disk_free_bytes_min: values.number("FELIX_DISK_FREE_BYTES_MIN"),
         index_spacing_bytes: fits(values.number("FELIX_DURABLE_INDEX_SPACING_BYTES")),
         tail_cache_bytes: fits(values.number("FELIX_TAIL_CACHE_BYTES")),
     }

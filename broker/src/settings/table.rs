@@ -150,6 +150,9 @@ const SEGMENT_BYTES_MAX: u64 = felix_core::limits::SEGMENT_SPAN_MAX;
 /// The least segment: one batch of the greatest request fits.
 const SEGMENT_BYTES_MIN: u64 = felix_core::limits::REQUEST_BYTES_MAX as u64;
 
+/// The least that is kept free: the reserve, which is to be put back below it.
+const DISK_FREE_BYTES_MIN: u64 = 32 << 20;
+
 /// The least memory of a core: requests and answers of the greatest size are under way at once.
 const MEMORY_PER_CORE_BYTES_MIN: u64 = 32 << 20;
 const _: () =
@@ -336,6 +339,14 @@ pub(crate) static TABLE: &[Setting] = &[
         "The size at which a log file is closed and the next one begun.",
     )
     .or("268435456")
+    .unit("bytes"),
+    setting(
+        "FELIX_DISK_FREE_BYTES_MIN",
+        number(DISK_FREE_BYTES_MIN, 1 << 50),
+        "Bytes kept free on the file system of the logs, at most a twentieth of it: below that \
+         appends are refused, and reads go on.",
+    )
+    .or("536870912")
     .unit("bytes"),
     setting(
         "FELIX_DURABLE_INDEX_SPACING_BYTES",

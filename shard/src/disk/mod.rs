@@ -8,12 +8,16 @@
 
 mod dir;
 mod file;
+mod free;
 #[cfg(test)]
 pub(crate) mod memory;
 mod real_dir;
 mod real_file;
+mod reserve;
 mod sys;
 
 pub use crate::runtime::breathe;
 pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
+pub use free::Free;
+pub use reserve::{Reserve, is_full};

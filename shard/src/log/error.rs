@@ -1,6 +1,6 @@
 //! Why a log cannot be used.
 
-use crate::disk::{Dir, ReplaceError};
+use crate::disk::{self, Dir, ReplaceError};
 use felix_core::{BatchError, Generation, Offset};
 use std::fmt;
 use std::io;
@@ -52,6 +52,9 @@ pub enum LogError {
 
 /// Making names of files durable, in the words of [`LogError::Disk`].
 pub(super) const SYNC_DIRECTORY: &str = "sync the directory";
+
+/// Making what is in files durable, in the words of [`LogError::Disk`].
+pub(super) const FLUSH: &str = "flush";
 
 /// What is done to a disk without changing it, in the words of [`LogError::Disk`].
 const READING: [&str; 4] = ["read", "open", "measure", "search"];
@@ -148,7 +151,20 @@ impl LogError {
     /// for clean: whatever the disk failed at, unless it only read.
     pub(super) fn leaves_doubt(&self) -> bool {
         match self {
-            Self::Disk { doing, .. } => !READING.contains(doing),
+            Self::Disk { doing, .. } => !READING.contains(doing) && !self.is_full(),
+            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
+        }
+    }
+
+    /// Whether space was missing for something new, and nothing else is wrong: what was there
+    /// before is as it was. Space that turns out to be missing only at a flush is another matter,
+    /// for what was taken already may be lost then.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Disk { doing, cause, .. } => {
+                disk::is_full(cause) && !matches!(*doing, FLUSH | SYNC_DIRECTORY)
+            }
             Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
         }
     }

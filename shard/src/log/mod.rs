@@ -297,8 +297,9 @@ impl Log {
     }
 
     /// Places a batch and writes it (`pwrite`); it is then written, not durable. Rolls first where
-    /// the segment is full. After an error the log is poisoned and takes nothing more. Panics where
-    /// [`Log::judge`] does not say that the batch is new.
+    /// the segment is full. Where the disk has no space ([`LogError::is_full`]) the log is as it was
+    /// and takes the next append that there is space for; after any other error it is poisoned and
+    /// takes nothing more. Panics where [`Log::judge`] does not say that the batch is new.
     ///
     /// # Errors
     /// The disk's own fault, now or earlier; no offsets are left.
@@ -335,15 +336,19 @@ impl Log {
             .last()
             .has_room(size, placed.next_offset(), self.config.segment_bytes_max)
         {
-            self.roll()
-                .map_err(|error| self.poison(error, Distrust::Appends))?;
+            self.roll().map_err(|error| self.unwritten(error))?;
         }
         let last = Rc::clone(self.last());
         let position = last.bytes();
         // One write for one batch, so that a crash leaves at most the last one torn.
         if let Err(cause) = last.log().write_at(placed.bytes(), position) {
             let error = last.disk_error("write", Some(position), cause);
-            return Err(self.poison(error, Distrust::Appends));
+            if error.is_full()
+                && let Err(uncut) = last.cut_back()
+            {
+                return Err(self.poison(uncut, Distrust::Appends));
+            }
+            return Err(self.unwritten(error));
         }
         last.note(placed.header(), placed.last_offset());
         self.producers.note(placed.header(), placed.base_offset());
@@ -356,6 +361,14 @@ impl Log {
         Ok(placed)
     }
 
+    /// What follows from a batch that was not written, nor anything of it left.
+    fn unwritten(&mut self, error: LogError) -> LogError {
+        if error.is_full() {
+            return error;
+        }
+        self.poison(error, Distrust::Appends)
+    }
+
     fn last(&self) -> &Rc<Segment> {
         self.segments
             .last()
@@ -365,8 +378,9 @@ impl Log {
     fn roll(&mut self) -> Result<(), LogError> {
         let full = Rc::clone(self.last());
         assert_eq!(full.end(), self.end);
-        full.seal();
+        // First: where there is no space for it the segment goes on, for batches that still fit.
         self.begin_segment()?;
+        full.seal();
         self.sealed.push(full);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 mod lookup;
 
-use super::error::{Fault, LogError};
+use super::error::{FLUSH, Fault, LogError};
 use super::index::{IndexBytes, Indexed, Indexes, TimeEntry};
 use crate::disk::{Dir, File, breathe};
 use felix_core::batch::Header;
@@ -244,6 +244,15 @@ impl Segment {
         }
     }
 
+    /// Takes away what a write that failed has left behind the last whole batch: no later batch is
+    /// to have anything of another behind it, which could be taken for the next one after a crash.
+    pub(super) fn cut_back(&self) -> Result<(), LogError> {
+        let bytes = self.bytes.get();
+        self.log
+            .truncate(bytes)
+            .map_err(|cause| self.disk_error("cut", Some(bytes), cause))
+    }
+
     /// A fault in the file of batches.
     pub(super) fn damaged(&self, position: u64, fault: Fault) -> LogError {
         LogError::Damaged {
@@ -259,7 +268,7 @@ impl Segment {
         self.log
             .flush()
             .await
-            .map_err(|cause| self.disk_error("flush", None, cause))
+            .map_err(|cause| self.disk_error(FLUSH, None, cause))
     }
 
     /// A batch as the indexes see it.

@@ -1,7 +1,7 @@
 //! What a core holds at one moment.
 
 use super::sample::gauge_sample;
-use felix_core::metrics::Sample;
+use felix_core::metrics::{Kind, Sample};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,9 @@ pub(crate) struct Gauges {
     pub(crate) late_syncs: usize,
     pub(crate) unsynced_bytes: u64,
     pub(crate) segments: usize,
+    pub(crate) disk_full: bool,
+    /// `None`: nobody has looked.
+    pub(crate) disk_free_bytes: Option<u64>,
 }
 
 impl Gauges {
@@ -71,6 +74,29 @@ impl Gauges {
         for (name, help, value) in gauges {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
             take(gauge_sample(name, help, value));
+        }
+        self.collect_disk(take);
+    }
+
+    fn collect_disk(self, take: &mut dyn FnMut(Sample)) {
+        let free = self.disk_free_bytes.unwrap_or_default();
+        let of_the_disk = [
+            (
+                "felix_storage_disk_full",
+                "1 while appends are refused because the disk is full, or nearly.",
+                i64::from(self.disk_full),
+            ),
+            (
+                "felix_storage_disk_free_bytes",
+                "Bytes free on the disk when a core last looked.",
+                i64::try_from(free).unwrap_or(i64::MAX),
+            ),
+        ];
+        for (name, help, value) in of_the_disk {
+            take(Sample {
+                kind: Kind::Maximum,
+                ..gauge_sample(name, help, value)
+            });
         }
     }
 }

@@ -78,6 +78,7 @@ impl Rig {
             },
             flush_interval: self.flush_interval,
             tail_bytes_max: self.tail_bytes_max,
+            space: None,
         }
     }
 

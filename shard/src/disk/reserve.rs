@@ -1,0 +1,145 @@
+//! A file that takes up space as long as there is enough, so that there is some when there is not.
+
+use super::Free;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Its name in the data directory.
+const NAME: &str = "reserve";
+
+/// More than the tables of any number of shards take while they are replaced: a few blocks for each
+/// that is opened at a time, and a directory's growth.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// At most one in so many bytes of its file system: less than what appends leave free, so that they
+/// do not take what was given up.
+const SHARE: u64 = 64;
+
+/// A block that there is space for if it is there: the bytes a file has are counted in these.
+const COUNTED_BYTES: u64 = 512;
+
+/// The reserve of a data directory. Given up, it leaves space for what has to be written to open
+/// logs and to close them; it is made anew when there is enough. Every method may wait for the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reserve {
+    path: PathBuf,
+}
+
+impl Reserve {
+    /// That of the data directory `data`, whether it is there or not.
+    #[must_use]
+    pub fn of(data: &Path) -> Self {
+        Self {
+            path: data.join(NAME),
+        }
+    }
+
+    /// Makes it, where it is not there whole and that leaves `free_bytes_min` free, or
+    /// what is kept free of a small file system. Whether it was made.
+    ///
+    /// # Errors
+    /// There is not so much space, or the disk's own fault; then there is none.
+    pub fn make(&self, free_bytes_min: u64) -> io::Result<bool> {
+        let free = Free::of(self.path.parent().unwrap_or(&self.path))?;
+        let bytes = Self::bytes(free.all_bytes);
+        let held = |found: fs::Metadata| found.blocks().saturating_mul(COUNTED_BYTES);
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| held(found) >= bytes) {
+            return Ok(false);
+        }
+        if free.free_bytes < bytes + free.kept(free_bytes_min) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let made = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&self.path)
+            .and_then(|file| {
+                allocate(&file, bytes)?;
+                file.sync_all()
+            });
+        if let Err(cause) = made {
+            // Part of it would be in the way of what there is space for.
+            drop(fs::remove_file(&self.path));
+            return Err(cause);
+        }
+        Ok(true)
+    }
+
+    /// Gives it up. Whether there was one.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub fn give_up(&self) -> io::Result<bool> {
+        match fs::remove_file(&self.path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Bytes that it takes up on a file system of so many.
+    #[must_use]
+    pub fn bytes(all_bytes: u64) -> u64 {
+        (all_bytes / SHARE).min(BYTES_MAX)
+    }
+}
+
+/// Has the file system give the file that many bytes.
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let bytes = libc::off64_t::try_from(bytes).map_err(io::Error::other)?;
+    #[expect(unsafe_code, reason = "posix_fallocate has no safe wrapper in std")]
+    // SAFETY: the descriptor is open as long as `file` is borrowed; no memory is passed.
+    let result = unsafe { libc::posix_fallocate64(file.as_raw_fd(), 0, bytes) };
+    match result {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Whether it was space that was missing: a disk that is full, or a quota that is used up.
+#[must_use]
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserve_takes_up_space_until_it_is_given_up_and_is_made_whole_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = Reserve::of(dir.path());
+        assert!(!reserve.give_up().unwrap(), "there was none");
+        let all_bytes = Free::of(dir.path()).unwrap().all_bytes;
+        assert!(reserve.make(0).unwrap());
+        let held = || {
+            let found = fs::metadata(dir.path().join("reserve")).unwrap();
+            found.blocks() * COUNTED_BYTES
+        };
+        let bytes = Reserve::bytes(all_bytes);
+        assert!(bytes > 0 && held() >= bytes);
+        assert!(!reserve.make(0).unwrap(), "it is there");
+        // As where whoever made it was killed before it had its space.
+        fs::write(dir.path().join("reserve"), "").unwrap();
+        assert!(reserve.make(0).unwrap());
+        assert!(held() >= bytes);
+        assert!(reserve.give_up().unwrap());
+        assert!(!dir.path().join("reserve").exists());
+    }
+
+    #[test]
+    fn a_quota_that_is_used_up_is_a_lack_of_space_and_a_broken_device_is_none() {
+        let error = io::Error::from_raw_os_error;
+        assert!(is_full(&error(libc::ENOSPC)));
+        assert!(is_full(&error(libc::EDQUOT)));
+        assert!(!is_full(&error(libc::EIO)));
+    }
+}
