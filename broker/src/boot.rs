@@ -265,7 +265,7 @@ fn warn(settings: &Settings) {
 /// The streams, and the directory that remembers who they are.
 fn open_catalog(settings: &Settings) -> Result<(Option<(DataDir, CatalogState)>, Catalog), String> {
     let file = settings.catalog_file.as_deref();
-    let listed = catalog_file::listed(file, settings.dev, settings.storage.durability)?;
+    let listed = catalog_file::listed(file, settings.dev, &settings.storage.stream_defaults())?;
     let Some(directory) = &settings.storage.directory else {
         if listed.is_empty() {
             tracing::warn!("no data directory and no streams: there is nothing to serve");
@@ -430,6 +430,8 @@ fn core_config(storage: &Storage, place: Option<&(DataDir, CatalogState)>) -> Co
             index_interval_bytes: storage.index_spacing_bytes,
         },
         flush_interval: storage.flush_interval,
+        retention_interval: storage.retention_interval,
+        verify_on_open: storage.verify_on_open,
         tail_bytes_max: storage.tail_cache_bytes,
     }
 }

@@ -1,10 +1,21 @@
 //! The streams an operator lists in a TOML file, until a control plane keeps them.
 
 use crate::identity::Identity;
-use felix_core::{Durability, Generation, Stream, StreamId, Timestamps};
+use felix_core::{Durability, Generation, Retention, Stream, StreamId, Timestamps};
 use serde::Deserialize;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::Path;
+use std::time::Duration;
+
+/// What a stream has whose entry does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StreamDefaults {
+    /// When its appends are flushed.
+    pub(crate) durability: Durability,
+    /// How much of it is kept.
+    pub(crate) retention: Retention,
+}
 
 /// A stream as an operator describes it: no identity yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +32,8 @@ pub(crate) struct Described {
     pub(crate) durability: Durability,
     /// Whose clock.
     pub(crate) timestamps: Timestamps,
+    /// How much of it is kept.
+    pub(crate) retention: Retention,
     /// The stream of that name is to be left behind for an empty one, if it has this identity.
     pub(crate) begin_anew: Option<StreamId>,
 }
@@ -37,20 +50,22 @@ impl Described {
             shards: self.shards,
             durability: self.durability,
             timestamps: self.timestamps,
+            retention: self.retention,
             generation_floor,
         }
     }
 
     /// The stream that `--dev` brings: `default.clicks` of tenant `dev`, with three shards.
     #[must_use]
-    pub(crate) fn dev(durability: Durability) -> Self {
+    pub(crate) fn dev(defaults: &StreamDefaults) -> Self {
         Self {
             tenant: "dev".into(),
             namespace: "default".into(),
             name: "clicks".into(),
             shards: 3,
-            durability,
+            durability: defaults.durability,
             timestamps: Timestamps::Append,
+            retention: defaults.retention,
             begin_anew: None,
         }
     }
@@ -92,7 +107,46 @@ struct Entry {
     durability: Option<DurabilityWord>,
     #[serde(default)]
     timestamps: TimestampsWord,
+    retention_bytes: Option<Bound>,
+    retention_seconds: Option<Bound>,
     begin_anew: Option<Identity>,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "a whole number from 1 on, or \"unlimited\"")]
+enum Bound {
+    Of(NonZeroU64),
+    None(Unlimited),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Unlimited {
+    Unlimited,
+}
+
+impl Bound {
+    fn number(self) -> Option<NonZeroU64> {
+        match self {
+            Self::Of(number) => Some(number),
+            Self::None(Unlimited::Unlimited) => None,
+        }
+    }
+}
+
+impl Entry {
+    fn retention(&self, default: Retention) -> Retention {
+        let age = |bound: Bound| {
+            bound
+                .number()
+                .map(|seconds| Duration::from_secs(seconds.get()))
+        };
+        Retention {
+            bytes: self.retention_bytes.map_or(default.bytes, Bound::number),
+            age: self.retention_seconds.map_or(default.age, age),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -112,41 +166,42 @@ enum TimestampsWord {
 }
 
 /// The streams of the catalog file, if there is one, and the one that `--dev` brings unless the file
-/// has it. A stream that names no durability gets `default`.
+/// has it.
 ///
 /// # Errors
 /// A sentence with the file and the line.
 pub(crate) fn listed(
     file: Option<&Path>,
     dev: bool,
-    default: Durability,
+    defaults: &StreamDefaults,
 ) -> Result<Vec<Described>, String> {
     let mut listed = match file {
-        Some(path) => read(path, default)?,
+        Some(path) => read(path, defaults)?,
         None => Vec::new(),
     };
-    let clicks = Described::dev(default);
+    let clicks = Described::dev(defaults);
     if dev && !listed.iter().any(|stream| stream.is_namesake(&clicks)) {
         listed.push(clicks);
     }
     Ok(listed)
 }
 
-/// Reads a catalog file. A stream that names no durability gets `default`.
+/// Reads a catalog file.
 ///
 /// # Errors
 /// A sentence with the file and the line.
-fn read(path: &Path, default: Durability) -> Result<Vec<Described>, String> {
+fn read(path: &Path, defaults: &StreamDefaults) -> Result<Vec<Described>, String> {
     let text = fs::read_to_string(path).map_err(|error| {
         let shown = path.display();
         format!("the catalog file {shown} cannot be read: {error}; FELIX_CATALOG_FILE names it")
     })?;
-    parse(&text, default).map_err(|fault| format!("the catalog file {}: {fault}", path.display()))
+    parse(&text, defaults).map_err(|fault| format!("the catalog file {}: {fault}", path.display()))
 }
 
-fn parse(text: &str, default: Durability) -> Result<Vec<Described>, String> {
+fn parse(text: &str, defaults: &StreamDefaults) -> Result<Vec<Described>, String> {
     let page: Page = toml::from_str(text).map_err(|error| error.to_string())?;
     let described = page.stream.into_iter().map(|entry| Described {
+        retention: entry.retention(defaults.retention),
         tenant: entry.tenant,
         namespace: entry.namespace,
         name: entry.name,
@@ -155,7 +210,7 @@ fn parse(text: &str, default: Durability) -> Result<Vec<Described>, String> {
             Some(DurabilityWord::None) => Durability::None,
             Some(DurabilityWord::Periodic) => Durability::Periodic,
             Some(DurabilityWord::OnCommit) => Durability::OnCommit,
-            None => default,
+            None => defaults.durability,
         },
         timestamps: match entry.timestamps {
             TimestampsWord::Append => Timestamps::Append,
@@ -173,19 +228,49 @@ mod tests {
     const CLICKS: &str = "[[stream]]\ntenant = \"dev\"\nnamespace = \"default\"\n\
                           name = \"clicks\"\nshards = 3\n";
 
+    fn defaults(durability: Durability) -> StreamDefaults {
+        StreamDefaults {
+            durability,
+            retention: Retention::default(),
+        }
+    }
+
+    #[test]
+    fn retention_is_the_brokers_unless_the_stream_has_its_own_or_none() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let broker = Retention {
+            bytes: NonZeroU64::new(500),
+            age: seconds(60),
+        };
+        let of = |extra: &str| {
+            let defaults = StreamDefaults {
+                durability: Durability::None,
+                retention: broker,
+            };
+            let streams = parse(&format!("{CLICKS}{extra}"), &defaults).unwrap();
+            let retention = streams[0].retention;
+            (retention.bytes.map(NonZeroU64::get), retention.age)
+        };
+        assert_eq!(of(""), (Some(500), seconds(60)));
+        assert_eq!(of("retention_bytes = 7\n"), (Some(7), seconds(60)));
+        assert_eq!(of("retention_seconds = 9\n"), (Some(500), seconds(9)));
+        let none = "retention_bytes = \"unlimited\"\nretention_seconds = \"unlimited\"\n";
+        assert_eq!(of(none), (None, None));
+    }
+
     #[test]
     fn a_stream_needs_a_name_and_a_shard_count_and_the_rest_has_defaults() {
-        let streams = parse(CLICKS, Durability::Periodic).unwrap();
-        assert_eq!(streams, [Described::dev(Durability::Periodic)]);
+        let streams = parse(CLICKS, &defaults(Durability::Periodic)).unwrap();
+        assert_eq!(streams, [Described::dev(&defaults(Durability::Periodic))]);
         let all = format!("{CLICKS}durability = \"on_commit\"\ntimestamps = \"create\"\n");
-        let streams = parse(&all, Durability::Periodic).unwrap();
+        let streams = parse(&all, &defaults(Durability::Periodic)).unwrap();
         assert_eq!(streams[0].durability, Durability::OnCommit);
         assert_eq!(streams[0].timestamps, Timestamps::Create);
         assert_eq!(streams[0].begin_anew, None);
         let anew = format!("{CLICKS}begin_anew = \"0000000000000000000000000000000a\"\n");
-        let streams = parse(&anew, Durability::Periodic).unwrap();
+        let streams = parse(&anew, &defaults(Durability::Periodic)).unwrap();
         assert_eq!(streams[0].begin_anew, Some(StreamId(10)));
-        assert_eq!(parse("", Durability::None).unwrap(), []);
+        assert_eq!(parse("", &defaults(Durability::None)).unwrap(), []);
     }
 
     #[test]
@@ -195,17 +280,30 @@ mod tests {
             ("durability = \"sometimes\"", "unknown variant `sometimes`"),
             ("timestamps = \"now\"", "unknown variant `now`"),
             (
+                "retention_bytes = 0",
+                "a whole number from 1 on, or \"unlimited\"",
+            ),
+            (
+                "retention_seconds = \"long\"",
+                "a whole number from 1 on, or \"unlimited\"",
+            ),
+            (
                 "begin_anew = \"yes\"",
                 "\"yes\" is not 32 hexadecimal digits",
             ),
         ] {
-            let sentence = parse(&format!("{CLICKS}{extra}\n"), Durability::None).unwrap_err();
+            let sentence =
+                parse(&format!("{CLICKS}{extra}\n"), &defaults(Durability::None)).unwrap_err();
             assert!(sentence.contains(fault), "{sentence}");
             assert!(sentence.contains("line 6"), "{sentence}");
         }
-        let sentence = parse("[[streams]]\n", Durability::None).unwrap_err();
+        let sentence = parse("[[streams]]\n", &defaults(Durability::None)).unwrap_err();
         assert!(sentence.contains("unknown field `streams`"), "{sentence}");
-        let sentence = parse("[[stream]]\ntenant = \"dev\"\n", Durability::None).unwrap_err();
+        let sentence = parse(
+            "[[stream]]\ntenant = \"dev\"\n",
+            &defaults(Durability::None),
+        )
+        .unwrap_err();
         assert!(sentence.contains("missing field"), "{sentence}");
     }
 }

@@ -321,15 +321,24 @@ fn since_2020(now: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use felix_core::Durability;
+    use crate::catalog_file::StreamDefaults;
+    use felix_core::{Durability, Retention};
     use std::fs;
 
     const NOW: u64 = SECONDS_TO_2020 + 1000;
 
+    const DEFAULTS: StreamDefaults = StreamDefaults {
+        durability: Durability::Periodic,
+        retention: Retention {
+            bytes: None,
+            age: None,
+        },
+    };
+
     fn clicks(shards: u32) -> Described {
         Described {
             shards,
-            ..Described::dev(Durability::Periodic)
+            ..Described::dev(&DEFAULTS)
         }
     }
 

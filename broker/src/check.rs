@@ -29,7 +29,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
         ));
     }
     let file = settings.catalog_file.as_deref();
-    let listed = catalog_file::listed(file, settings.dev, settings.storage.durability)?;
+    let listed = catalog_file::listed(file, settings.dev, &settings.storage.stream_defaults())?;
     if settings.storage.directory.is_none() && !listed.is_empty() {
         return Err(NOWHERE.to_owned());
     }

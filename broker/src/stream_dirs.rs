@@ -160,6 +160,7 @@ mod tests {
             shards: 1,
             durability: Durability::Periodic,
             timestamps: Timestamps::Append,
+            retention: felix_core::Retention::default(),
             generation_floor: Generation::new(0),
         }
     }

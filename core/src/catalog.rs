@@ -2,7 +2,7 @@
 //! copy.
 
 use crate::limits::{SHARDS_PER_STREAM_MAX, TOPIC_NAME_BYTES_MAX};
-use crate::{Generation, ShardId, StreamId};
+use crate::{Generation, Retention, ShardId, StreamId};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -43,6 +43,8 @@ pub struct Stream {
     pub durability: Durability,
     /// Whose clock.
     pub timestamps: Timestamps,
+    /// How much of each shard is kept.
+    pub retention: Retention,
     /// Every opening is above this: the greatest generation clients may have seen under the name,
     /// before this stream or this data directory began.
     pub generation_floor: Generation,
@@ -265,6 +267,7 @@ mod tests {
             shards: 3,
             durability: Durability::Periodic,
             timestamps: Timestamps::Append,
+            retention: Retention::default(),
             generation_floor: Generation::new(0),
         }
     }

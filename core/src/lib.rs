@@ -17,6 +17,7 @@ pub mod memory;
 pub mod metrics;
 pub mod placement;
 pub mod producers;
+pub mod retention;
 pub mod shards;
 pub mod stalls;
 pub mod stream;
@@ -33,6 +34,7 @@ pub use ids::{BrokerId, ByteCount, CpuId, Generation, Offset, ShardId, StreamId}
 pub use log_limit::LogLimit;
 pub use memory::Memory;
 pub use producers::Producers;
+pub use retention::Retention;
 pub use shards::Shards;
 pub use stalls::Stalls;
 pub use stream::ByteStream;

@@ -3,6 +3,7 @@
 
 use crate::disk::Reserve;
 use crate::flusher;
+use crate::keeper;
 use crate::lane::Doorbell;
 use crate::log::{LogConfig, LogError};
 use crate::mesh::CoreSeed;
@@ -31,6 +32,10 @@ pub struct CoreConfig {
     pub log: LogConfig,
     /// From the first unflushed write of a periodic shard to its flush.
     pub flush_interval: Duration,
+    /// Between two looks for what retention by age takes.
+    pub retention_interval: Duration,
+    /// Every opening reads and verifies all batches.
+    pub verify_on_open: bool,
     /// Memory for recent batches, in bytes, for readers at the tail.
     pub tail_bytes_max: usize,
     /// What is kept free on the disk; `None`: nobody looks, and it is full when it takes no more.
@@ -71,7 +76,8 @@ pub struct Core {
     called: Rc<OnceCell<Called>>,
     doorbell: Arc<Doorbell>,
     drain: runtime::Task<()>,
-    flushers: [runtime::Task<()>; 3],
+    /// Those that flush, and those that keep.
+    flushers: [runtime::Task<()>; 6],
 }
 
 impl Core {
@@ -93,6 +99,7 @@ impl Core {
             .map(|port| Rc::new(Port::new(port)))
             .collect();
         let interval = config.flush_interval;
+        let retention_interval = config.retention_interval;
         let watch = Rc::clone(&stalls);
         let lanes = Rc::clone(&ports);
         let owner = Rc::new(Owner::new(core, config, clock, watch, heavy, lanes));
@@ -109,11 +116,17 @@ impl Core {
         let on_commit = flusher::on_commit_rounds(Rc::clone(&owner));
         let periodic = flusher::periodic_rounds(Rc::clone(&owner), interval);
         let rolled = flusher::after_rolls(Rc::clone(&owner));
+        let upkeep = keeper::upkeep(Rc::clone(&owner));
+        let catching_up = keeper::catching_up(Rc::clone(&owner));
+        let aging = keeper::aging(Rc::clone(&owner), retention_interval);
         let watch = || Rc::clone(&stalls);
         let flushers = [
             runtime::spawn_local(watch().watch(Work::Flush, "on_commit rounds", on_commit)),
             runtime::spawn_local(watch().watch(Work::Flush, "periodic rounds", periodic)),
             runtime::spawn_local(watch().watch(Work::Flush, "flushes after rolls", rolled)),
+            runtime::spawn_local(watch().watch(Work::Flush, "upkeep", upkeep)),
+            runtime::spawn_local(watch().watch(Work::Flush, "checkpoints", catching_up)),
+            runtime::spawn_local(watch().watch(Work::Flush, "retention", aging)),
         ];
         Self {
             router: Router::new(Rc::clone(&owner), Rc::clone(&ports), cores),
@@ -322,6 +335,8 @@ mod tests {
                 index_interval_bytes: 4096,
             },
             flush_interval: Duration::from_millis(50),
+            retention_interval: Duration::from_secs(60),
+            verify_on_open: false,
             tail_bytes_max: 0,
             space: None,
         };

@@ -5,12 +5,11 @@ use crate::event::{Event, step_aside};
 use crate::owner::Owner;
 use crate::runtime;
 use crate::shard::{Flushing, Shard};
+use felix_core::Durability;
 use felix_core::limits::{LATE_FLUSHES_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX};
-use felix_core::{Durability, Monotonic};
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,18 +18,12 @@ use std::time::Duration;
 /// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long index files that could not be written are left alone. After that the next flush of their
-/// shard has them tried again.
-const INDEXING_PAUSE: Duration = Duration::from_secs(1);
-
 /// The dirty shards of a core.
 #[derive(Debug, Default)]
 pub(crate) struct Flusher {
     on_commit: Dirty,
     periodic: Dirty,
     rolled: Dirty,
-    /// Shards with full segments that are durable and lack their index files.
-    unindexed: RefCell<VecDeque<Rc<Shard>>>,
     /// Flushes that nobody waits for any more, and that have not ended.
     late: Cell<usize>,
     stopping: Cell<bool>,
@@ -104,20 +97,6 @@ impl Flusher {
         }
     }
 
-    fn add_unindexed(&self, shard: &Rc<Shard>, now: Monotonic) {
-        let failed = shard.duties.indexing_failed.get();
-        let is_too_soon = failed.is_some_and(|failed| now.until(failed) < INDEXING_PAUSE);
-        if !shard.is_unindexed() || shard.duties.indexing.get() || is_too_soon {
-            return;
-        }
-        let mut shards = self.unindexed.borrow_mut();
-        if !shards.iter().any(|listed| Rc::ptr_eq(listed, shard)) {
-            shards.push_back(Rc::clone(shard));
-            drop(shards);
-            self.rolled.added.notify();
-        }
-    }
-
     /// Flushes that are late and have not ended.
     pub(crate) fn late(&self) -> usize {
         self.late.get()
@@ -126,10 +105,6 @@ impl Flusher {
     /// Nothing awaits its commit, and nothing more will.
     fn is_through(&self) -> bool {
         self.stopping.get() && self.on_commit.is_empty() && self.late.get() == 0
-    }
-
-    fn has_rolled(&self) -> bool {
-        !self.rolled.is_empty() || !self.unindexed.borrow().is_empty()
     }
 
     /// Ends all rounds: on_commit ones once nothing awaits its commit, the others at once, because
@@ -185,27 +160,22 @@ pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
     }
 }
 
-/// Flushes shards that have no interval, once after each roll, and writes the indexes of every
-/// shard's full segments. One at a time: nobody waits for it, and what others wait for shall not
-/// share the device with more of it. What is left when it stops, closing a log does.
+/// Flushes shards that have no interval, once after each roll. One at a time: nobody waits for it,
+/// and what others wait for shall not share the device with more of it. What is left when it stops,
+/// closing a log does.
 pub(crate) async fn after_rolls(owner: Rc<Owner>) {
     let flusher = owner.flusher();
     loop {
         flusher
             .rolled
             .added
-            .until(|| flusher.has_rolled() || flusher.stopping.get())
+            .until(|| !flusher.rolled.is_empty() || flusher.stopping.get())
             .await;
         if flusher.stopping.get() {
             return;
         }
         if let Some(shard) = flusher.rolled.take_one() {
             flush(&owner, shard).await;
-        }
-        let unindexed = flusher.unindexed.borrow_mut().pop_front();
-        if let Some(shard) = unindexed {
-            let work = Box::pin(index(Rc::clone(&owner), Rc::clone(&shard)));
-            wait_a_while(&owner, &shard, work).await;
         }
     }
 }
@@ -228,7 +198,11 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
 
 /// Returns when the work has ended, or has taken so long that others shall not wait for it. It then
 /// goes on as a task of its own.
-async fn wait_a_while(owner: &Rc<Owner>, shard: &Shard, work: LocalBoxFuture<'static, ()>) {
+pub(crate) async fn wait_a_while(
+    owner: &Rc<Owner>,
+    shard: &Shard,
+    work: LocalBoxFuture<'static, ()>,
+) {
     let pause = pin!(runtime::sleep(PATIENCE));
     let Either::Right(((), work)) = select(work, pause).await else {
         return;
@@ -277,30 +251,5 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     if before == Flushing::AndAgain {
         owner.flusher().add(&shard);
     }
-    let now = owner.clock().monotonic();
-    owner.flusher().add_unindexed(&shard, now);
-}
-
-async fn index(owner: Rc<Owner>, shard: Rc<Shard>) {
-    let Some(indexing) = shard.begin_indexing() else {
-        return;
-    };
-    shard.duties.indexing.set(true);
-    let result = indexing.run().await;
-    shard.duties.indexing.set(false);
-    let now = owner.clock().monotonic();
-    match shard.indexed(result) {
-        Ok(effects) => {
-            shard.duties.indexing_failed.set(None);
-            if effects.failed {
-                owner.metrics().sync_failures.increment();
-            }
-            owner.apply(&shard, effects);
-            owner.flusher().add_unindexed(&shard, now);
-        }
-        Err(error) => {
-            shard.duties.indexing_failed.set(Some(now));
-            owner.indexing_failed(&shard, &error);
-        }
-    }
+    owner.look_after(&shard);
 }

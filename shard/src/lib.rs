@@ -14,6 +14,7 @@ mod event;
 mod finding;
 mod flusher;
 mod groups;
+mod keeper;
 mod lane;
 pub mod log;
 mod looking;

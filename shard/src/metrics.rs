@@ -25,8 +25,11 @@ pub(crate) struct CoreMetrics {
     pub(crate) sync_appends: Counter,
     pub(crate) sync_failures: Counter,
     pub(crate) late_syncs: Counter,
-    pub(crate) indexing_failures: Counter,
     pub(crate) refused_appends: Counter,
+    pub(crate) upkeep_failures: Counter,
+    pub(crate) retention_segments: Counter,
+    pub(crate) retention_bytes: Counter,
+    pub(crate) retention_failures: Counter,
     /// Microseconds from the first unflushed write to the end of the last periodic round.
     pub(crate) sync_interval_us: Gauge,
     pub(crate) tail_reads: Counter,
@@ -44,10 +47,12 @@ pub(crate) struct CoreMetrics {
     pub(crate) read_lines: LogLimit,
     /// For those that say that a flush takes long.
     pub(crate) late_lines: LogLimit,
-    /// For those that say that index files cannot be written.
-    pub(crate) indexing_lines: LogLimit,
     /// For those about what is free on the disk.
     pub(crate) space_lines: LogLimit,
+    /// For those that say that index files or a checkpoint cannot be written.
+    pub(crate) upkeep_lines: LogLimit,
+    /// For those that say that files cannot be removed.
+    pub(crate) removal_lines: LogLimit,
     pub(crate) fetch_us: Histogram,
     pub(crate) commit_us: Histogram,
     pub(crate) hop_us: Histogram,
@@ -132,12 +137,32 @@ impl CoreMetrics {
             (
                 "felix_storage_index_write_failures_total",
                 "Times that index files or a checkpoint could not be written; no record waits for them.",
-                &self.indexing_failures,
+                &self.upkeep_failures,
             ),
             (
                 "felix_storage_refused_appends_total",
                 "Batches refused because the disk is full, or nearly.",
                 &self.refused_appends,
+            ),
+        ]
+    }
+
+    fn retention_counters(&self) -> Vec<Counted<'_>> {
+        vec![
+            (
+                "felix_storage_retention_segments_deleted_total",
+                "Segments that retention has taken from logs.",
+                &self.retention_segments,
+            ),
+            (
+                "felix_storage_retention_bytes_reclaimed_total",
+                "Bytes of their files that are free again.",
+                &self.retention_bytes,
+            ),
+            (
+                "felix_storage_retention_failures_total",
+                "Files of theirs that could not be removed; the next opening tries again.",
+                &self.retention_failures,
             ),
         ]
     }
@@ -221,6 +246,7 @@ impl CoreMetrics {
 impl Metrics for CoreMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
         let counters = self.writing_counters().into_iter();
+        let counters = counters.chain(self.retention_counters());
         let counters = counters.chain(self.reading_counters());
         for (name, help, counter) in counters.chain(self.shard_counters()) {
             take(counter_sample(name, help, counter.value()));
@@ -236,8 +262,9 @@ impl Metrics for CoreMetrics {
         for (kind, lines) in [
             ("log_read", &self.read_lines),
             ("late_flush", &self.late_lines),
-            ("indexing", &self.indexing_lines),
             ("disk_space", &self.space_lines),
+            ("upkeep", &self.upkeep_lines),
+            ("removal", &self.removal_lines),
         ] {
             take(Sample {
                 label: Some(("kind", kind.to_owned())),

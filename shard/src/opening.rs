@@ -69,6 +69,7 @@ impl Owner {
                 reason: OpenReason::Restart,
                 generation_floor: spec.generation_floor,
                 now: self.clock().wall(),
+                verify: self.config.verify_on_open,
             };
             let begun = self.clock().monotonic();
             let opened = match spec.lost() {
@@ -91,6 +92,7 @@ impl Owner {
                     }
                     tracing::debug!(shard = spec.name, ?recovery, "recovered");
                     shard.opened(log);
+                    self.look_after_opened(&shard);
                     self.announce(&shard);
                 }
                 Err(reason) => {

@@ -5,6 +5,7 @@ use crate::call::Caller;
 use crate::cpu_core::CoreConfig;
 use crate::event::{Credits, Event, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
+use crate::keeper::Keeper;
 use crate::log::LogError;
 use crate::message::{Body, Parts, ReadRequest, Request};
 use crate::metrics::{CoreMetrics, Gauges};
@@ -45,6 +46,7 @@ pub(crate) struct Owner {
     pub(crate) shards: RefCell<HashMap<ShardId, Rc<Shard>>>,
     tail: RefCell<Tail>,
     flusher: Flusher,
+    keeper: Keeper,
     pub(crate) backlog: Backlog,
     pub(crate) watches: RefCell<Watches>,
     /// A task is telling watches.
@@ -81,6 +83,7 @@ impl Owner {
             space: Space::new(Kept::of(config.space.as_ref())),
             config,
             flusher: Flusher::default(),
+            keeper: Keeper::new(),
             backlog: Backlog::default(),
             watches: RefCell::default(),
             firing: Cell::new(false),
@@ -160,6 +163,10 @@ impl Owner {
 
     pub(crate) fn flusher(&self) -> &Flusher {
         &self.flusher
+    }
+
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
     }
 
     pub(crate) fn tail(&self) -> Ref<'_, Tail> {
@@ -347,22 +354,6 @@ impl Owner {
         }
     }
 
-    /// Index files or a checkpoint could not be written. No record waits for them; until the disk takes
-    /// them, each attempt says so, and few such lines are written.
-    pub(crate) fn indexing_failed(&self, shard: &Shard, reason: &dyn fmt::Display) {
-        self.metrics.indexing_failures.increment();
-        if let Some(left_out) = self.metrics.indexing_lines.admit(self.clock.monotonic()) {
-            let shard = &*shard.spec().name;
-            let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(
-                shard,
-                %reason,
-                left_out,
-                "index files cannot be written; the shard goes on without them"
-            );
-        }
-    }
-
     /// Takes nothing more: what is not placed is refused, whoever watches is told.
     pub(crate) fn begin_close(self: &Rc<Self>) {
         self.closing.set(true);
@@ -377,6 +368,7 @@ impl Owner {
             self.tell_watches(shard);
         }
         self.flusher.stop();
+        self.keeper.stop();
     }
 
     /// Closes the logs, once the flusher has ended.
@@ -431,6 +423,7 @@ impl Metrics for Owner {
             disk_free_bytes: self.space.free_bytes(),
             unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
             segments: shards.iter().map(|shard| shard.segments()).sum(),
+            trimmed: shards.iter().map(|shard| shard.trimmed()).sum(),
         }
         .collect(take);
     }

@@ -6,16 +6,17 @@
 
 mod duties;
 mod flushing;
-mod indexing;
 mod parting;
+mod upkeep;
 
 pub(crate) use duties::{Duties, Flushing};
+pub(crate) use upkeep::Owed;
 
 use crate::call::{Uncommitted, Unplaced};
 use crate::event::Credits;
 use crate::log::{Log, LogError, Read, Search, Wanted};
 use crate::metrics::CoreMetrics;
-use crate::settling::Owed;
+use crate::settling;
 use crate::space::Space;
 use crate::spec::ShardSpec;
 use crate::tail::Tail;
@@ -42,7 +43,7 @@ pub(crate) struct Shard {
     segment_bytes_max: u64,
     phase: RefCell<Phase>,
     /// Appends that are no part of the phase any more, and whose callers are still to be told.
-    owed: RefCell<VecDeque<Owed>>,
+    owed: RefCell<VecDeque<settling::Owed>>,
     /// What tasks of the core are at with it.
     pub(crate) duties: Duties,
     /// Its share of the core's cold reads: readers of a device that is stuck leave others some.
@@ -273,14 +274,6 @@ impl Shard {
     /// A search of the log; see [`Log::search`].
     pub(crate) fn search(&self, wanted: Wanted, below: Offset) -> Result<Search, ShardError> {
         Ok(self.phase.borrow().open()?.log.search(wanted, below))
-    }
-
-    /// Segments of its log; none where the shard is not served.
-    pub(crate) fn segments(&self) -> usize {
-        self.phase
-            .borrow()
-            .open()
-            .map_or(0, |open| open.log.segment_count())
     }
 
     /// Appends that wait for room.

@@ -1,7 +1,7 @@
 //! What an owner is told about a shard it is to open.
 
 use crate::log;
-use felix_core::{Durability, Generation, ShardId, Stream, Timestamps};
+use felix_core::{Durability, Generation, Retention, ShardId, Stream, Timestamps};
 use std::path::{Path, PathBuf};
 
 /// A shard to be opened.
@@ -17,6 +17,8 @@ pub struct ShardSpec {
     pub durability: Durability,
     /// Whose clock its records carry.
     pub timestamps: Timestamps,
+    /// How much of it is kept.
+    pub retention: Retention,
     /// Its generation is above this.
     pub generation_floor: Generation,
     /// What people are to do where the log is not there whole, which was there before: then it is
@@ -33,6 +35,7 @@ impl ShardSpec {
             directory: directory(root, stream, id.index),
             durability: stream.durability,
             timestamps: stream.timestamps,
+            retention: stream.retention,
             generation_floor: stream.generation_floor,
             if_lost: None,
         })
@@ -80,6 +83,7 @@ mod tests {
             shards: 2,
             durability: Durability::Periodic,
             timestamps: Timestamps::Append,
+            retention: Retention::default(),
             generation_floor: Generation::new(0),
         }
     }

@@ -118,6 +118,8 @@ impl Running {
                 index_interval_bytes: 4096,
             },
             flush_interval: Duration::from_millis(50),
+            retention_interval: Duration::from_secs(60),
+            verify_on_open: false,
             tail_bytes_max: 1 << 20,
             space: None,
         };
@@ -199,6 +201,7 @@ fn stream() -> Stream {
         shards: 2,
         durability: Durability::None,
         timestamps: Timestamps::Append,
+        retention: felix_core::Retention::default(),
         generation_floor: Generation::new(0),
     }
 }

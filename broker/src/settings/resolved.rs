@@ -4,10 +4,12 @@ use super::SettingsError;
 use super::source::GivenValues;
 use super::table::{DEV, LOG, find};
 use super::value::{Checked, refusal};
+use crate::catalog_file::StreamDefaults;
 use crate::cpus::CpuList;
 use felix_core::topology::Address;
-use felix_core::{BrokerId, Durability};
+use felix_core::{BrokerId, Durability, Retention};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,8 +93,24 @@ pub(crate) struct Storage {
     pub(crate) disk_free_bytes_min: u64,
     /// Bytes between index entries.
     pub(crate) index_spacing_bytes: u32,
+    /// How much is kept of a stream that says nothing else.
+    pub(crate) retention: Retention,
+    /// Between two looks for what is too old.
+    pub(crate) retention_interval: Duration,
+    /// Logs are read whole when they are opened.
+    pub(crate) verify_on_open: bool,
     /// Bytes of recent batches each core keeps.
     pub(crate) tail_cache_bytes: usize,
+}
+
+impl Storage {
+    /// What a stream has whose catalog entry does not say.
+    pub(crate) fn stream_defaults(&self) -> StreamDefaults {
+        StreamDefaults {
+            durability: self.durability,
+            retention: self.retention,
+        }
+    }
 }
 
 /// Logging.
@@ -174,6 +192,18 @@ fn storage(values: &Checked<'_>) -> Storage {
         segment_bytes: fits(values.number("FELIX_DURABLE_SEGMENT_BYTES")),
         disk_free_bytes_min: values.number("FELIX_DISK_FREE_BYTES_MIN"),
         index_spacing_bytes: fits(values.number("FELIX_DURABLE_INDEX_SPACING_BYTES")),
+        retention: Retention {
+            bytes: values
+                .optional_number("FELIX_DURABLE_RETENTION_BYTES")
+                .and_then(NonZeroU64::new),
+            age: values
+                .optional_number("FELIX_DURABLE_RETENTION_SECONDS")
+                .map(Duration::from_secs),
+        },
+        retention_interval: Duration::from_secs(
+            values.number("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS"),
+        ),
+        verify_on_open: values.switch("FELIX_DURABLE_VERIFY_ALL_ON_OPEN"),
         tail_cache_bytes: fits(values.number("FELIX_TAIL_CACHE_BYTES")),
     }
 }

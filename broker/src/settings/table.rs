@@ -356,6 +356,36 @@ pub(crate) static TABLE: &[Setting] = &[
     .or("4096")
     .unit("bytes"),
     setting(
+        "FELIX_DURABLE_RETENTION_BYTES",
+        number(1, 1 << 60),
+        "What each shard of a stream whose catalog entry says nothing else keeps at least: full log \
+         files go, the oldest first, while this much is left without them.",
+    )
+    .unset("no bound")
+    .unit("bytes"),
+    setting(
+        "FELIX_DURABLE_RETENTION_SECONDS",
+        number(1, 10_000_000_000),
+        "How long a record of such a stream is kept at least: a full log file goes once its newest \
+         record is older.",
+    )
+    .unset("for ever")
+    .unit("s"),
+    setting(
+        "FELIX_DURABLE_RETENTION_INTERVAL_SECONDS",
+        number(1, 86_400),
+        "How often a core looks for records that are too old.",
+    )
+    .or("60")
+    .unit("s"),
+    setting(
+        "FELIX_DURABLE_VERIFY_ALL_ON_OPEN",
+        Kind::Switch,
+        "At the start every log is read whole and each batch verified, instead of only what was \
+         written since its last checkpoint.",
+    )
+    .or("false"),
+    setting(
         "FELIX_TAIL_CACHE_BYTES",
         number(1 << 20, 1 << 40),
         "Memory of each core for the most recent batches of its shards.",

@@ -80,6 +80,7 @@ fn stream(tenant: &str, name: &str, id: StreamId) -> Stream {
         } else {
             Timestamps::Append
         },
+        retention: felix_core::Retention::default(),
         generation_floor: Generation::new(0),
     }
 }

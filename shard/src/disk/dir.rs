@@ -101,6 +101,30 @@ impl Dir {
         }
     }
 
+    /// Removes a file, if it is there, on a blocking thread.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn discard_file(&self, name: &str) -> io::Result<()> {
+        match &self.0 {
+            Kind::Real(dir) => dir.discard_file(name).await,
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.remove_file(name),
+        }
+    }
+
+    /// Cuts a file that nobody has open to `bytes`, if it is there, on a blocking thread.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
+        match &self.0 {
+            Kind::Real(dir) => dir.cut_file(name, bytes).await,
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.cut_file(name, bytes),
+        }
+    }
+
     /// Makes files that appeared or went do so durably.
     ///
     /// # Errors

@@ -121,6 +121,14 @@ impl MemoryDir {
         Ok(())
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
+    pub(super) fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
+        if let Some(content) = self.find(name) {
+            content.cached.borrow_mut().resize(place(bytes), 0);
+        }
+        Ok(())
+    }
+
     pub(super) async fn sync(&self) -> io::Result<()> {
         breathe().await;
         let cached = self.names.cached.borrow().clone();

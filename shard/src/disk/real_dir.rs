@@ -75,10 +75,25 @@ impl RealDir {
     /// Removes a file, if it is there. It is gone for good after [`RealDir::sync`].
     ///
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
-        match std::fs::remove_file(self.path.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        unless_gone(std::fs::remove_file(self.path.join(name)))
+    }
+
+    /// As [`RealDir::remove_file`], on a blocking thread.
+    pub(super) async fn discard_file(&self, name: &str) -> io::Result<()> {
+        let path = self.path.join(name);
+        runtime::blocking(move || unless_gone(std::fs::remove_file(path))).await
+    }
+
+    /// Cuts a file to `bytes`, if it is there, on a blocking thread.
+    pub(super) async fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let path = self.path.join(name);
+        let cut = move || {
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(path)?
+                .set_len(bytes)
+        };
+        runtime::blocking(move || unless_gone(cut())).await
     }
 
     /// Makes files that appeared or went do so durably.
@@ -128,6 +143,14 @@ impl RealDir {
             dir.sync_all().map_err(ReplaceError::Unsynced)
         };
         runtime::blocking(replacing).await
+    }
+}
+
+/// What was to be done to a file that is not there is done.
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

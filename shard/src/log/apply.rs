@@ -78,7 +78,10 @@ impl Log {
             if batch.header().is_append_time() {
                 self.append_time = self.append_time.max(batch.max_timestamp());
             }
-            applied.push(self.write(batch)?);
+            let batch = self.write(batch)?;
+            // When the other log took it is not known: its own time counts.
+            self.last().appended(batch.max_timestamp());
+            applied.push(batch);
         }
         Ok(applied)
     }

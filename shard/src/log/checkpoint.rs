@@ -9,11 +9,13 @@ use felix_core::{Offset, Timestamp};
 /// The file's name.
 pub(super) const NAME: &str = "checkpoint";
 const MAGIC: [u8; 4] = *b"FLXC";
+/// What every checkpoint has.
 const PAYLOAD_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 16;
 
-/// What is known of the log without reading it: atomically replaced when a full segment has been
-/// flushed, at the end of an opening, and on closing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What is known of the log without reading it: atomically replaced by each upkeep, at the end of an
+/// opening, and on closing.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Checkpoint {
     /// Everything below this is on the device; a fault there is fatal.
     pub(super) recovery_point: Offset,
@@ -24,6 +26,9 @@ pub(super) struct Checkpoint {
     pub(super) visible_end: Offset,
     /// No append time given out so far is above this.
     pub(super) append_time: Timestamp,
+    /// Base offsets of segments, rising, and when the last batch of each was appended: only of those
+    /// whose records carry no time, or a later one.
+    pub(super) appended: Vec<(Offset, Timestamp)>,
 }
 
 impl Checkpoint {
@@ -42,6 +47,13 @@ impl Checkpoint {
         }
     }
 
+    /// When the last batch of the segment at `base` was appended, where that counts.
+    pub(super) fn appended(&self, base: Offset) -> Option<Timestamp> {
+        let found = self.appended.binary_search_by_key(&base, |entry| entry.0);
+        let (_, appended) = found.ok().and_then(|at| self.appended.get(at))?;
+        Some(*appended)
+    }
+
     /// What it says cannot be.
     pub(super) fn damaged(dir: &Dir, fault: Fault) -> LogError {
         LogError::Damaged {
@@ -53,23 +65,37 @@ impl Checkpoint {
     }
 
     fn decode(mut payload: &[u8]) -> Option<Self> {
-        if payload.len() != PAYLOAD_BYTES {
+        let entries = payload.len().checked_sub(PAYLOAD_BYTES)?;
+        if !entries.is_multiple_of(ENTRY_BYTES) {
             return None;
         }
-        Some(Self {
+        let mut checkpoint = Self {
             recovery_point: Offset::from_wire(payload.get_i64())?,
             start: Offset::from_wire(payload.get_i64())?,
             visible_end: Offset::from_wire(payload.get_i64())?,
             append_time: Timestamp(payload.get_i64()),
-        })
+            appended: Vec::with_capacity(entries / ENTRY_BYTES),
+        };
+        while payload.has_remaining() {
+            let base = Offset::from_wire(payload.get_i64())?;
+            checkpoint
+                .appended
+                .push((base, Timestamp(payload.get_i64())));
+        }
+        let rises = checkpoint.appended.is_sorted_by(|a, b| a.0 < b.0);
+        rises.then_some(checkpoint)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
+        let mut payload = Vec::with_capacity(PAYLOAD_BYTES + self.appended.len() * ENTRY_BYTES);
         payload.put_i64(self.recovery_point.to_wire());
         payload.put_i64(self.start.to_wire());
         payload.put_i64(self.visible_end.to_wire());
         payload.put_i64(self.append_time.0);
+        for (base, appended) in &self.appended {
+            payload.put_i64(base.to_wire());
+            payload.put_i64(appended.0);
+        }
         table::frame(MAGIC, &payload)
     }
 
@@ -91,6 +117,10 @@ mod tests {
             start: Offset::new(1),
             visible_end: Offset::new(6),
             append_time: Timestamp(258),
+            appended: vec![
+                (Offset::new(3), Timestamp(4)),
+                (Offset::new(5), Timestamp(6)),
+            ],
         };
         let bytes = checkpoint.encode();
         let mut expected = b"FLXC\0\0\0\x01".to_vec();
@@ -98,8 +128,27 @@ mod tests {
         expected.extend([0, 0, 0, 0, 0, 0, 0, 1]);
         expected.extend([0, 0, 0, 0, 0, 0, 0, 6]);
         expected.extend([0, 0, 0, 0, 0, 0, 1, 2]);
-        assert_eq!(&bytes[..40], &expected[..]);
-        assert_eq!(&bytes[40..], crc32c::crc32c(&expected).to_be_bytes());
-        assert_eq!(Checkpoint::decode(&bytes[8..40]), Some(checkpoint));
+        for number in 3..7 {
+            expected.extend([0, 0, 0, 0, 0, 0, 0, number]);
+        }
+        assert_eq!(&bytes[..72], &expected[..]);
+        assert_eq!(&bytes[72..], crc32c::crc32c(&expected).to_be_bytes());
+        assert_eq!(checkpoint.appended(Offset::new(5)), Some(Timestamp(6)));
+        assert_eq!(checkpoint.appended(Offset::new(4)), None);
+        assert_eq!(Checkpoint::decode(&bytes[8..72]), Some(checkpoint));
+    }
+
+    #[test]
+    fn entries_that_are_cut_or_do_not_rise_are_refused() {
+        let number = |number: u8| [0, 0, 0, 0, 0, 0, 0, number];
+        let marks = [7, 1, 6, 0].map(number).concat();
+        let decode = |entries: &[u8]| {
+            let entries: Vec<u8> = entries.iter().flat_map(|entry| number(*entry)).collect();
+            Checkpoint::decode(&[&marks[..], &entries[..]].concat())
+        };
+        assert!(decode(&[]).is_some());
+        assert!(decode(&[3, 0, 5, 0]).is_some());
+        assert!(decode(&[3, 0, 5]).is_none());
+        assert!(decode(&[3, 0, 3, 0]).is_none());
     }
 }

@@ -27,6 +27,11 @@ impl Controls {
         }
     }
 
+    /// Forgets runs below the start of the log.
+    pub(super) fn forget_below(&mut self, start: Offset) {
+        self.0.retain(|(_, next)| *next > start);
+    }
+
     /// The offset after the last data record below `mark`.
     pub(super) fn visible_end(&self, mark: Offset) -> Offset {
         let begun = self.0.partition_point(|(first, _)| *first < mark);

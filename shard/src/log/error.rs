@@ -21,7 +21,7 @@ pub enum LogError {
         /// What is wrong there.
         fault: Fault,
     },
-    /// A file that looks like one of the log's and cannot be.
+    /// A file that is not one of the log's.
     Foreign {
         /// The shard's directory.
         dir: PathBuf,
@@ -210,8 +210,8 @@ impl fmt::Display for LogError {
             ),
             Self::Foreign { dir, file } => write!(
                 f,
-                "{}: {file} is not a file of this log (a segment is named by 20 digits); move it \
-                 away and start again",
+                "{}: {file} is not a file of this log (a segment is named by 20 digits), so it is not \
+                 certain that those are; find out how it came there, move it away and start again",
                 dir.display()
             ),
             Self::Disk {

@@ -18,6 +18,7 @@ pub fn founding_files() -> [(&'static str, Vec<u8>); 2] {
         start: beginning,
         visible_end: beginning,
         append_time: Timestamp::default(),
+        appended: Vec::new(),
     };
     [
         (checkpoint::NAME, checkpoint.encode()),

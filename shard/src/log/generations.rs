@@ -45,6 +45,18 @@ impl Generations {
         self.0.push((generation, first));
     }
 
+    /// Forgets what lies below the start of the log: the generation that wrote there begins there.
+    pub(super) fn begin_at(&mut self, start: Offset) {
+        let after = self.0.partition_point(|(_, begun)| *begun <= start);
+        let Some(first) = after.checked_sub(1) else {
+            return;
+        };
+        self.0.drain(..first);
+        if let Some((_, begun)) = self.0.first_mut() {
+            *begun = start;
+        }
+    }
+
     /// Notes the generation of a batch found in a log whose table is gone.
     pub(super) fn observe(&mut self, generation: Generation, first: Offset) {
         if self.last() < Some(generation) {
@@ -159,6 +171,29 @@ mod tests {
         assert_eq!(end_of(8), Some((5, 30)));
         assert_eq!(end_of(9), Some((9, 42)));
         assert_eq!(end_of(10), None);
+    }
+
+    #[test]
+    fn what_lies_below_the_start_is_forgotten_and_every_end_above_it_stays() {
+        let mut table = table(&[(2, 0), (4, 10), (5, 20), (9, 30)]);
+        table.begin_at(Offset::new(25));
+        let entries: Vec<_> = table.entries().map(|(g, at)| (g.get(), at.get())).collect();
+        assert_eq!(entries, [(5, 25), (9, 30)]);
+        let end_of = |generation| {
+            let (found, end) = table.end_of(Generation::new(generation), Offset::new(42))?;
+            Some((found.get(), end.get()))
+        };
+        assert_eq!(end_of(4), Some((4, 25)), "none of it is left");
+        assert_eq!(end_of(5), Some((5, 30)));
+        assert_eq!(end_of(9), Some((9, 42)));
+        table.begin_at(Offset::new(30));
+        assert_eq!(table.entries().count(), 1);
+        table.begin_at(Offset::new(29));
+        assert_eq!(
+            table.entries().next().unwrap().1,
+            Offset::new(30),
+            "never back"
+        );
     }
 
     #[test]

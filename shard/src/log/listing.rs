@@ -39,11 +39,7 @@ pub(super) fn list(dir: &Dir) -> Result<Listing, LogError> {
                     file: name,
                 });
             }
-            Kind::Unknown => tracing::warn!(
-                dir = %dir.path().display(),
-                file = %name.display(),
-                "a file that is not the log's is left alone"
-            ),
+            Kind::Beside => {}
         }
     }
     let orphans = indexes
@@ -60,36 +56,34 @@ enum Kind {
     Log(Offset),
     Index(Offset, String),
     Table,
-    /// Ours by its ending and not by its name: serving the log without it might lose records.
+    /// What Apache Kafka keeps beside a log, and what a file system keeps where it is mounted: a log
+    /// that is served without it loses nothing.
+    Beside,
+    /// Nobody knows what it is. Serving the log without it might lose records, and whoever put it
+    /// there may have put it over one of ours.
     Foreign(String),
-    Unknown,
 }
 
 fn kind(name: &OsString) -> Kind {
     let Some(name) = name.to_str() else {
-        return Kind::Unknown;
+        return Kind::Foreign(name.display().to_string());
     };
-    if matches!(
-        name,
-        checkpoint::NAME | generations::NAME | producers::NAME | FAILED
-    ) {
-        return Kind::Table;
+    match name {
+        checkpoint::NAME | generations::NAME | producers::NAME | FAILED => return Kind::Table,
+        "leader-epoch-checkpoint" | "partition.metadata" | "lost+found" => return Kind::Beside,
+        _ => {}
     }
-    let Some((stem, ending)) = name.split_once('.') else {
-        return Kind::Unknown;
-    };
-    if !matches!(ending, "log" | "index" | "timeindex") {
-        return Kind::Unknown;
-    }
+    let (stem, ending) = name.split_once('.').unwrap_or((name, ""));
     let digits = stem.len() == 20 && stem.bytes().all(|byte| byte.is_ascii_digit());
     let base = stem
         .parse()
         .ok()
         .filter(|_| digits)
         .and_then(Offset::from_wire);
-    match base {
-        Some(base) if ending == "log" => Kind::Log(base),
-        Some(base) => Kind::Index(base, name.to_owned()),
-        None => Kind::Foreign(name.to_owned()),
+    match (base, ending) {
+        (Some(base), "log") => Kind::Log(base),
+        (Some(base), "index" | "timeindex") => Kind::Index(base, name.to_owned()),
+        (Some(_), "snapshot" | "txnindex") => Kind::Beside,
+        (Some(_) | None, _) => Kind::Foreign(name.to_owned()),
     }
 }

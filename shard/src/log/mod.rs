@@ -3,7 +3,7 @@
 //! drawn in `docs/log-format.md`.
 //!
 //! Nothing here awaits while the log is borrowed: what takes time is handed out as an owned piece
-//! of work ([`Flush`], [`Indexing`], [`Read`], [`Search`]) and its result is brought back.
+//! of work ([`Flush`], [`Upkeep`], [`Removal`], [`Read`], [`Search`]) and its result is brought back.
 
 mod apply;
 mod checkpoint;
@@ -13,16 +13,17 @@ mod flush;
 mod founding;
 mod generations;
 mod index;
-mod indexing;
 mod listing;
 mod poison;
 mod producers;
 mod read;
 mod recovery;
+mod retention;
 mod search;
 mod segment;
 mod table;
 mod trust;
+mod upkeep;
 mod verify;
 mod walk;
 
@@ -33,10 +34,11 @@ pub use apply::ApplyError;
 pub use error::{Fault, LogError};
 pub use flush::{Flush, Flushed};
 pub use founding::{founding_files, what_is_missing};
-pub use indexing::{Indexed, Indexing};
 pub use read::Read;
 pub use recovery::Recovery;
+pub use retention::{Remains, Removal};
 pub use search::{Candidate, Found, Look, Search, Searched, Wanted};
+pub use upkeep::{KeptUp, Upkeep};
 
 use crate::disk::Dir;
 use checkpoint::Checkpoint;
@@ -48,6 +50,7 @@ use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
 use generations::Generations;
 use poison::{Distrust, Poison};
 use producers::ProducerTable;
+use retention::Gone;
 use segment::Segment;
 use std::cell::Cell;
 use std::path::Path;
@@ -81,6 +84,8 @@ pub struct Opening {
     pub generation_floor: Generation,
     /// Wall clock.
     pub now: Timestamp,
+    /// Every batch is read and verified, and no index taken on trust.
+    pub verify: bool,
 }
 
 /// One shard's log. Lives on the CPU core that opened it.
@@ -96,6 +101,8 @@ pub struct Log {
     /// No append time given out is above this, and none will be below.
     append_time: Timestamp,
     start: Offset,
+    /// Where it is to begin once a checkpoint says so.
+    owed_start: Offset,
     end: Offset,
     durable_end: Offset,
     /// Bytes ever written since the opening, and those of them that are durable.
@@ -113,10 +120,14 @@ pub struct Log {
     producers: ProducerTable,
     /// The log end that the producer snapshot on the device describes.
     snapshot_end: Option<Offset>,
+    /// The bytes of `flushed` that lie below it.
+    checkpointed: u64,
+    /// Segments that the log let go of, and whose files are still there.
+    gone: Vec<Gone>,
     /// Shared with the flush that is under way, if one is.
     flush_token: Rc<()>,
-    /// Shared with the indexing that is under way, if one is.
-    indexing_token: Rc<()>,
+    /// Shared with the upkeep that is under way, if one is.
+    upkeep_token: Rc<()>,
     poison: Option<Poison>,
 }
 
@@ -151,8 +162,8 @@ impl Log {
         config: LogConfig,
         opening: Opening,
     ) -> Result<(Self, Recovery), LogError> {
-        let recovered = recovery::recover(dir, config).await?;
-        let (saved, recovery) = (recovered.checkpoint, recovered.recovery);
+        let recovered = recovery::recover(dir, config, opening).await?;
+        let (saved, recovery) = (recovered.checkpoint.clone(), recovered.recovery);
         let mut log = Self::over(recovered, config, opening.generation_floor)?;
         log.generations.begin(log.generation, log.end);
         log.generations.save(&log.dir).await?;
@@ -164,6 +175,7 @@ impl Log {
                 generation,
                 log.append_time,
             ))?;
+            log.last().appended(opening.now);
         }
         log.flush_all().await?;
         if log.snapshot_end.is_none() && log.end > log.start {
@@ -171,10 +183,11 @@ impl Log {
             log.save_snapshot().await?;
         }
         let checkpoint = log.checkpoint(log.end);
-        if saved != Some(checkpoint) {
+        if saved.as_ref() != Some(&checkpoint) {
             checkpoint.save(&log.dir).await?;
             log.recovery_point = checkpoint.recovery_point;
         }
+        log.checkpointed = log.flushed;
         log.check();
         Ok((log, recovery))
     }
@@ -195,6 +208,7 @@ impl Log {
         };
         let recovery_point = recovered
             .checkpoint
+            .as_ref()
             .map_or(recovered.start, |c| c.recovery_point);
         let mut log = Self {
             dir: recovered.dir,
@@ -205,6 +219,7 @@ impl Log {
             controls: recovered.controls,
             append_time: recovered.append_time,
             start: recovered.start,
+            owed_start: recovered.start,
             end: recovered.end,
             durable_end: recovered.end,
             written: 0,
@@ -216,8 +231,10 @@ impl Log {
             recovery_point,
             producers: recovered.producers,
             snapshot_end: recovered.snapshot_end,
+            checkpointed: 0,
+            gone: recovered.stale.into_iter().map(Gone::stale).collect(),
             flush_token: Rc::new(()),
-            indexing_token: Rc::new(()),
+            upkeep_token: Rc::new(()),
             poison: None,
         };
         if log.segments.is_empty() {
@@ -320,11 +337,13 @@ impl Log {
             Timestamps::Create => None,
         };
         self.append_time = append_time.unwrap_or(self.append_time);
-        self.write(batch.place(Place {
+        let placed = self.write(batch.place(Place {
             base_offset: self.end,
             generation: self.generation,
             append_time,
-        }))
+        }))?;
+        self.last().appended(now);
+        Ok(placed)
     }
 
     fn write(&mut self, placed: PlacedBatch) -> Result<PlacedBatch, LogError> {
@@ -422,9 +441,9 @@ impl Log {
     pub async fn close(mut self) -> Result<(), LogError> {
         self.flush_all().await?;
         self.usable()?;
-        if let Some(indexing) = self.indexing() {
-            let indexed = indexing.run().await;
-            self.indexed(indexed)?;
+        if let Some(upkeep) = self.upkeep() {
+            let kept_up = upkeep.run().await;
+            self.kept_up(kept_up)?;
         }
         self.last().seal();
         // Beside the last, those whose files turned out to be wrong.
@@ -434,11 +453,7 @@ impl Log {
         if self.end > self.start && self.snapshot_end != Some(self.end) {
             self.save_snapshot().await?;
         }
-        let checkpoint = self.checkpoint(self.end);
-        assert_eq!(checkpoint.recovery_point, self.durable_end);
-        if checkpoint.recovery_point > self.recovery_point {
-            checkpoint.save(&self.dir).await?;
-        }
+        assert_eq!(self.recovery_point, self.end);
         Ok(())
     }
 
@@ -454,19 +469,27 @@ impl Log {
 
     /// What may be claimed once everything below `end` is durable.
     fn checkpoint(&self, end: Offset) -> Checkpoint {
+        let segments = self.segments.iter();
+        let kept = segments.filter(|segment| segment.base() >= self.owed_start);
         Checkpoint {
             recovery_point: end,
-            start: self.start,
-            visible_end: self.visible_end(end),
+            start: self.owed_start,
+            visible_end: self.visible_end(end).max(self.owed_start),
             append_time: self.append_time,
+            appended: kept
+                .filter_map(|segment| segment.own_append_time())
+                .collect(),
         }
     }
 
     fn check(&self) {
+        assert!(self.start <= self.owed_start);
+        assert!(self.owed_start <= self.durable_end);
         assert!(self.start <= self.recovery_point);
         assert!(self.recovery_point <= self.durable_end);
         assert!(self.durable_end <= self.end);
         assert!(self.flushed <= self.written);
+        assert!(self.checkpointed <= self.flushed);
         assert_eq!(self.last().end(), self.end);
     }
 }

@@ -1,7 +1,6 @@
 //! Finding out, at an opening, what of the log is there and whole. The rules stand in
 //! `docs/log-format.md`.
 
-use super::LogConfig;
 use super::checkpoint::Checkpoint;
 use super::controls::Controls;
 use super::error::{Fault, LogError};
@@ -12,7 +11,8 @@ use super::segment::{Segment, index_name, log_name, time_index_name};
 use super::trust::Trust;
 use super::verify::{CHUNK_BYTES, Verified, beyond_bounds, has_room, occupied, verified};
 use super::walk::Walk;
-use crate::disk::{Dir, Patience};
+use super::{LogConfig, Opening};
+use crate::disk::{Dir, Patience, breathe};
 use felix_core::{Generation, Offset, PlacedBatch, Timestamp};
 use std::io;
 use std::rc::Rc;
@@ -60,6 +60,8 @@ pub(super) struct Recovered {
     pub(super) producers: ProducerTable,
     /// The log end that the producer snapshot describes, if it is one of this log.
     pub(super) snapshot_end: Option<Offset>,
+    /// Bases of segments below the start, whose files are to be removed.
+    pub(super) stale: Vec<Offset>,
     pub(super) recovery: Recovery,
 }
 
@@ -129,12 +131,20 @@ pub(super) struct Recoverer {
 }
 
 /// Recovers the log in `dir`.
-pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered, LogError> {
-    let Listing { bases, orphans } = list(&dir)?;
+pub(super) async fn recover(
+    dir: Rc<Dir>,
+    config: LogConfig,
+    opening: Opening,
+) -> Result<Recovered, LogError> {
+    let Listing { mut bases, orphans } = list(&dir)?;
     let checkpoint = Checkpoint::load(&dir)?;
     let generations = Generations::load(&dir)?;
     let first = bases.first().copied().unwrap_or_default();
-    let start = checkpoint.map_or(first, |checkpoint| checkpoint.start);
+    let start = checkpoint.as_ref().map_or(first, |saved| saved.start);
+    // What retention let go of: all that ends at or below the start. It may have been cut short.
+    let below = bases.partition_point(|base| *base <= start);
+    let stale: Vec<Offset> = bases.drain(..below.saturating_sub(1)).collect();
+    let first = bases.first().copied().unwrap_or_default();
     let failed = dir
         .size_of(FAILED)
         .map_err(|cause| disk_error(&dir, "read", FAILED, cause))?;
@@ -149,8 +159,10 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
         dir,
         failed: failed.is_some(),
         config,
-        recovery_point: checkpoint.map_or(start, |checkpoint| checkpoint.recovery_point),
-        scan_all: scan_all || failed.is_some(),
+        recovery_point: checkpoint
+            .as_ref()
+            .map_or(start, |saved| saved.recovery_point),
+        scan_all: scan_all || opening.verify || failed.is_some(),
         generations,
         seen: Seen::default(),
         producers,
@@ -184,7 +196,7 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
     let generation_seen = seen.generations.last();
     let mut controls = Controls::default();
     let mut append_time = seen.append_time.unwrap_or_default();
-    if let Some(checkpoint) = checkpoint {
+    if let Some(checkpoint) = &checkpoint {
         if checkpoint.visible_end < checkpoint.recovery_point {
             controls.note(checkpoint.visible_end, checkpoint.recovery_point);
         }
@@ -193,20 +205,31 @@ pub(super) async fn recover(dir: Rc<Dir>, config: LogConfig) -> Result<Recovered
     // What lies below the recovery point was seen only in part, and adds nothing to it.
     controls.extend(
         std::mem::take(&mut seen.controls),
-        checkpoint.map(|c| c.recovery_point),
+        checkpoint.as_ref().map(|c| c.recovery_point),
     );
+    let mut generations = generations.unwrap_or(seen.generations);
+    generations.begin_at(start);
+    controls.forget_below(start);
+    for segment in &segments {
+        let noted = checkpoint
+            .as_ref()
+            .filter(|saved| segment.end() <= saved.recovery_point);
+        let noted = noted.and_then(|saved| saved.appended(segment.base()));
+        segment.recall(noted, opening.now);
+    }
     Ok(Recovered {
         dir,
         segments,
         start,
         end,
         controls,
-        generations: generations.unwrap_or(seen.generations),
+        generations,
         generation_seen,
         append_time,
         checkpoint,
         producers,
         snapshot_end,
+        stale,
         recovery,
     })
 }
@@ -353,6 +376,7 @@ impl Recoverer {
             .map_err(|e| segment.disk_error("measure", None, e))?;
         let mut walk = Walk::over(segment, 0, size, CHUNK_BYTES, Patience::Wait);
         loop {
+            breathe().await;
             let position = walk.position();
             let generation = self
                 .generations

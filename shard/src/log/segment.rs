@@ -5,12 +5,14 @@ mod lookup;
 use super::error::{FLUSH, Fault, LogError};
 use super::index::{IndexBytes, Indexed, Indexes, TimeEntry};
 use crate::disk::{Dir, File, breathe};
+use crate::event::Event;
 use felix_core::batch::Header;
 use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::{Offset, Timestamp};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Name of a segment's file.
 pub(super) fn log_name(base: Offset) -> String {
@@ -39,6 +41,9 @@ pub(super) struct Segment {
     /// The offset after the last batch.
     end: Cell<Offset>,
     greatest: Cell<Option<TimeEntry>>,
+    /// When its last batch was appended, by the broker's clock; `None`: known not to be before
+    /// `greatest`.
+    appended: Cell<Option<Timestamp>>,
     /// Bytes between two entries of the offset index.
     index_interval: u32,
     /// No batch follows.
@@ -50,6 +55,16 @@ pub(super) struct Segment {
     rebuilds: Cell<u32>,
     index_file: OnceCell<File>,
     time_index_file: OnceCell<File>,
+    /// Told when the last one that looks at it lets go.
+    let_go: OnceCell<Rc<Event>>,
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Some(let_go) = self.let_go.get() {
+            let_go.notify();
+        }
+    }
 }
 
 impl Segment {
@@ -61,12 +76,14 @@ impl Segment {
             bytes: Cell::new(0),
             end: Cell::new(base),
             greatest: Cell::new(None),
+            appended: Cell::new(None),
             index_interval,
             is_sealed: Cell::new(false),
             indexes: RefCell::new(Some(Indexes::default())),
             rebuilds: Cell::new(0),
             index_file: OnceCell::new(),
             time_index_file: OnceCell::new(),
+            let_go: OnceCell::new(),
         }
     }
 
@@ -137,6 +154,49 @@ impl Segment {
         self.greatest
             .get()
             .map(|entry| (entry.timestamp, self.absolute(entry.last)))
+    }
+
+    /// A batch was appended at that time.
+    pub(super) fn appended(&self, now: Timestamp) {
+        self.appended.set(self.appended.get().max(Some(now)));
+    }
+
+    /// Base and time of the last append, where that time counts as its age: its records carry
+    /// none, or a later one.
+    pub(super) fn own_append_time(&self) -> Option<(Offset, Timestamp)> {
+        let appended = self.appended.get()?;
+        let greatest = self.greatest.get().map(|entry| entry.timestamp);
+        let counts = greatest.is_none_or(|greatest| greatest > appended);
+        counts.then_some((self.base, appended))
+    }
+
+    /// Sets what an opening knows of the last append. `noted`: what the checkpoint says of the whole
+    /// segment. Without that, records that carry no time, or a later one than now, count as appended
+    /// now: what is removed too late is not lost.
+    pub(super) fn recall(&self, noted: Option<Timestamp>, now: Timestamp) {
+        let greatest = self.greatest.get().map(|entry| entry.timestamp);
+        let is_known = self.bytes.get() == 0 || greatest.is_some_and(|greatest| greatest <= now);
+        let unknown = (!is_known).then_some(now);
+        self.appended.set(noted.or(unknown));
+    }
+
+    /// Whether its newest record is older than that. A record's own time counts, but no time later
+    /// than its append.
+    pub(super) fn is_older(&self, age: Duration, now: Timestamp) -> bool {
+        let greatest = self.greatest.get().map(|entry| entry.timestamp);
+        let newest = match (greatest, self.appended.get()) {
+            (Some(greatest), Some(appended)) => greatest.min(appended),
+            (Some(time), None) | (None, Some(time)) => time,
+            (None, None) => return false,
+        };
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        now.0.saturating_sub(newest.0) > age
+    }
+
+    /// Has the event told once nobody looks at the segment any more.
+    pub(super) fn tell_when_let_go(&self, let_go: Rc<Event>) {
+        let told = self.let_go.set(let_go);
+        assert!(told.is_ok(), "a segment is let go of once");
     }
 
     fn absolute(&self, relative: u32) -> Offset {

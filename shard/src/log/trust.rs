@@ -6,7 +6,7 @@ use super::recovery::{Recoverer, Seen};
 use super::segment::{Segment, index_name, time_index_name};
 use super::verify::{Verified, verified};
 use super::walk::{Step, Walk};
-use crate::disk::{File, Patience};
+use crate::disk::{File, Patience, breathe};
 use felix_core::batch::HEADER_BYTES;
 use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::{Offset, Timestamp};
@@ -119,6 +119,7 @@ impl<'a> Trust<'a> {
             (Step::End | Step::Fault(_), _) => return Ok(None),
         };
         loop {
+            breathe().await;
             let position = walk.position();
             let generation = self
                 .recoverer

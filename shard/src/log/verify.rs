@@ -4,12 +4,17 @@ use super::error::{Fault, LogError};
 use super::segment::Segment;
 use super::walk::{Step, Walk};
 use crate::disk::Patience;
+use crate::runtime;
 use felix_core::limits::{LOG_ROOM, SEGMENT_SPAN_MAX};
 use felix_core::{Generation, Offset, PlacedBatch};
 use std::io;
 
 /// Bytes read at once from a log that is scanned.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes of a batch whose checksum is computed on the core: about 100 us. The checksum of a larger
+/// one holds the core for longer than a task may.
+const CHECKED_AT_ONCE_MAX: usize = 1 << 20;
 
 /// What stands at a place of a file after every check.
 pub(super) enum Verified {
@@ -43,7 +48,12 @@ pub(super) async fn verified(
         return Err(segment.disk_error("read", Some(position), cause));
     };
     let mut bytes = chunk.slice(at..at + header.size());
-    Ok(match PlacedBatch::split_from(&mut bytes) {
+    let batch = if bytes.len() > CHECKED_AT_ONCE_MAX {
+        runtime::blocking(move || PlacedBatch::split_from(&mut bytes)).await
+    } else {
+        PlacedBatch::split_from(&mut bytes)
+    };
+    Ok(match batch {
         Ok(batch) => match generation {
             Some(owed) if owed != batch.generation() => Verified::Fault(Fault::Generation {
                 owed,

@@ -19,6 +19,7 @@ pub(crate) struct Gauges {
     pub(crate) disk_full: bool,
     /// `None`: nobody has looked.
     pub(crate) disk_free_bytes: Option<u64>,
+    pub(crate) trimmed: u64,
 }
 
 impl Gauges {
@@ -64,6 +65,11 @@ impl Gauges {
                 "felix_storage_segment_count",
                 "Segments of the shards that are served.",
                 self.segments,
+            ),
+            (
+                "felix_storage_retention_base_offset",
+                "Where logs begin: the sum over the shards that are served.",
+                usize::try_from(self.trimmed).unwrap_or(usize::MAX),
             ),
             (
                 "felix_storage_unsynced_bytes",

@@ -57,6 +57,11 @@ pub(crate) async fn sleep(pause: Duration) {
 
 /// Does what blocks on a thread of its own.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    #[cfg(test)]
+    if let Some(simulation) = simulated::current() {
+        simulation.step_aside().await;
+        return work();
+    }
     glommio::executor().spawn_blocking(work).await
 }
 

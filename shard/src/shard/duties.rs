@@ -13,10 +13,16 @@ pub(crate) struct Duties {
     pub(crate) flushing: Cell<Flushing>,
     /// Batches written that no flush covers, be it under way.
     pub(crate) unflushed: Cell<u64>,
-    /// Its index files are being written.
-    pub(crate) indexing: Cell<bool>,
-    /// When its index files could not be written, if that is so.
-    pub(crate) indexing_failed: Cell<Option<Monotonic>>,
+    /// It is in the keeper's list of those that are owed upkeep.
+    pub(crate) owed: Cell<bool>,
+    /// It is in the keeper's list of those that are behind.
+    pub(crate) behind: Cell<bool>,
+    /// It is in the keeper's list of those that age.
+    pub(crate) aging: Cell<bool>,
+    /// Its index files and its checkpoint are being written.
+    pub(crate) keeping_up: Cell<bool>,
+    /// When they could not be written, if that is so.
+    pub(crate) upkeep_failed: Cell<Option<Monotonic>>,
     /// Its parked appends are being placed.
     pub(crate) unparking: Cell<bool>,
     /// Those whose appends are settled are being told.

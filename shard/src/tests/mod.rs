@@ -6,6 +6,7 @@ mod ending;
 mod fetches;
 mod generations;
 mod heavy;
+mod keeping;
 mod lanes;
 mod polls;
 mod rolls;
@@ -25,8 +26,8 @@ use felix_core::limits::FETCH_BYTES_MAX;
 use felix_core::shards::{Acks, Append, Appended, Fetch, FetchPart, Fetched, PollEnd};
 use felix_core::stalls::StallBounds;
 use felix_core::{
-    Batch, Clock, CpuId, Durability, Generation, Monotonic, Offset, PlacedBatch, ShardError,
-    ShardId, Shards, Stalls, Stream, StreamId, Timestamp, Timestamps, placement,
+    Batch, Clock, CpuId, Durability, Generation, Monotonic, Offset, PlacedBatch, Retention,
+    ShardError, ShardId, Shards, Stalls, Stream, StreamId, Timestamp, Timestamps, placement,
 };
 use futures_util::FutureExt;
 use glommio::{LocalExecutorBuilder, Placement};
@@ -56,6 +57,9 @@ struct Rig {
     tail_bytes_max: usize,
     segment_bytes_max: u64,
     flush_interval: Duration,
+    retention: Retention,
+    retention_interval: Duration,
+    verify_on_open: bool,
 }
 
 impl Rig {
@@ -67,6 +71,9 @@ impl Rig {
             tail_bytes_max: 8 << 20,
             segment_bytes_max: 256 << 20,
             flush_interval: Duration::from_millis(5),
+            retention: Retention::default(),
+            retention_interval: FOREVER,
+            verify_on_open: false,
         }
     }
 
@@ -77,6 +84,8 @@ impl Rig {
                 index_interval_bytes: 4096,
             },
             flush_interval: self.flush_interval,
+            retention_interval: self.retention_interval,
+            verify_on_open: self.verify_on_open,
             tail_bytes_max: self.tail_bytes_max,
             space: None,
         }
@@ -99,6 +108,7 @@ impl Rig {
             shards: self.shards,
             durability: self.durability,
             timestamps: Timestamps::Create,
+            retention: self.retention,
             generation_floor: Generation::new(0),
         }
     }
@@ -129,6 +139,22 @@ where
     F: Fn(Rc<Bench>) -> R + Clone + Send + 'static,
     R: Future<Output = ()>,
 {
+    run_opening(root, rig, move |bench| {
+        let scenario = scenario.clone();
+        async move {
+            bench.core.opened().await;
+            bench.core.settled().await;
+            scenario(bench).await;
+        }
+    });
+}
+
+/// As [`run_in`], and the scenario begins while shards are being opened.
+fn run_opening<F, R>(root: &TempDir, rig: Rig, scenario: F)
+where
+    F: Fn(Rc<Bench>) -> R + Clone + Send + 'static,
+    R: Future<Output = ()>,
+{
     let mut threads = Vec::new();
     for (seed, ending) in mesh(rig.cores).into_iter().zip(Ending::of(rig.cores)) {
         let specs = rig.specs(root.path());
@@ -147,8 +173,6 @@ where
                     Rc::new(heavy.clone()),
                 );
                 core.open(specs);
-                core.opened().await;
-                core.settled().await;
                 let bench = Rc::new(Bench {
                     router: core.router(),
                     core,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// Starts a core over whatever the disk of the simulation holds, does `scenario` with it, and lets
 /// the process end there without a word.
-fn life<F: Future<Output = ()> + 'static>(
+pub(super) fn life<F: Future<Output = ()> + 'static>(
     simulation: &Rc<Simulation>,
     rig: Rig,
     scenario: impl FnOnce(Router, ShardId) -> F + 'static,

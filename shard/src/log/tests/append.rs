@@ -149,11 +149,11 @@ fn records_are_durable_before_the_index_files_of_their_segment_are_written() {
 
         // What is written meanwhile is not claimed, and may be flushed meanwhile.
         batches.push(append(&mut log, 1, 700));
-        let indexing = log.indexing().unwrap();
+        let upkeep = log.upkeep().unwrap();
         let flushed = log.flush().unwrap().run().await;
-        let indexed = indexing.run().await;
+        let kept_up = upkeep.run().await;
         log.flushed(flushed).unwrap();
-        log.indexed(indexed).unwrap();
+        log.kept_up(kept_up).unwrap();
         assert_eq!(log.recovery_point(), Offset::new(2));
         assert_eq!(files(&dir, "index").len(), 1);
         assert!(log.is_unindexed(), "of the segment that was full meanwhile");

@@ -73,8 +73,8 @@ fn an_index_file_that_cannot_be_written_is_tried_again_and_the_log_goes_on() {
         let taken = dir.path().join("00000000000000000000.index");
         std::fs::create_dir(&taken).unwrap();
         for _ in 0..2 {
-            let result = log.indexing().unwrap().run().await;
-            assert!(matches!(log.indexed(result), Err(LogError::Disk { .. })));
+            let result = log.upkeep().unwrap().run().await;
+            assert!(matches!(log.kept_up(result), Err(LogError::Disk { .. })));
             assert_eq!(log.recovery_point(), Offset::ZERO, "nothing is claimed");
             assert!(log.is_unindexed());
             batches.push(append(&mut log, 1, 700));
@@ -86,8 +86,8 @@ fn an_index_file_that_cannot_be_written_is_tried_again_and_the_log_goes_on() {
         assert!(!dir.path().join("failed").exists());
         assert!(files(&dir, "tmp").is_empty(), "no attempt leaves anything");
         std::fs::remove_dir(&taken).unwrap();
-        let indexed = log.indexing().unwrap().run().await;
-        log.indexed(indexed).unwrap();
+        let kept_up = log.upkeep().unwrap().run().await;
+        log.kept_up(kept_up).unwrap();
         assert_eq!(log.recovery_point(), Offset::new(4));
         assert_eq!(files(&dir, "index").len(), 3);
         assert_holds(&log, &batches).await;
@@ -135,7 +135,7 @@ fn what_was_written_before_a_write_failed_is_still_flushed() {
         assert!(log.flush().is_none());
         let refused = log.append(batch(&[5], 1), Timestamps::Append, NOW);
         assert!(matches!(refused, Err(LogError::Poisoned { .. })));
-        assert!(log.indexing().is_none());
+        assert!(log.upkeep().is_none());
     });
 }
 

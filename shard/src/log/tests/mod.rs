@@ -9,7 +9,9 @@ mod openings;
 mod producers;
 mod reading;
 mod recovering;
+mod retention;
 mod searching;
+mod upkeep;
 
 use super::*;
 use bytes::Bytes;
@@ -46,6 +48,7 @@ fn restart() -> Opening {
         reason: OpenReason::Restart,
         generation_floor: Generation::new(0),
         now: NOW,
+        verify: false,
     }
 }
 
@@ -84,10 +87,14 @@ async fn flush(log: &mut Log) {
     assert_eq!(log.durable_end(), log.end());
     assert_eq!(log.dirty_bytes(), 0);
     assert!(log.flush().is_none());
-    if let Some(indexing) = log.indexing() {
-        let indexed = indexing.run().await;
-        log.indexed(indexed).unwrap();
+    if log.owes_upkeep() {
+        keep_up(log).await;
     }
+}
+
+async fn keep_up(log: &mut Log) {
+    let kept_up = log.upkeep().unwrap().run().await;
+    log.kept_up(kept_up).unwrap();
 }
 
 /// Everything a read answers, as batches.

@@ -285,14 +285,14 @@ fn a_snapshot_that_cannot_be_written_keeps_the_recovery_point_where_it_was() {
         }
         let flushed = log.flush().unwrap().run().await;
         log.flushed(flushed).unwrap();
-        let indexing = log.indexing().unwrap();
-        let failed = indexing.run().await;
-        assert!(log.indexed(failed).is_err());
+        let upkeep = log.upkeep().unwrap();
+        let failed = upkeep.run().await;
+        assert!(log.kept_up(failed).is_err());
         assert_eq!(log.recovery_point(), Offset::ZERO);
         std::fs::remove_dir_all(dir.path().join(SNAPSHOT)).unwrap();
-        let indexing = log.indexing().unwrap();
-        let written = indexing.run().await;
-        log.indexed(written).unwrap();
+        let upkeep = log.upkeep().unwrap();
+        let written = upkeep.run().await;
+        log.kept_up(written).unwrap();
         assert!(log.recovery_point() > Offset::ZERO);
         kill(log);
         let (log, _) = both_openings(&dir).await;

@@ -275,13 +275,16 @@ fn an_empty_segment_after_an_unfinished_roll_is_the_one_that_grows() {
 }
 
 #[test]
-fn foreign_files_that_look_like_ours_are_refused_and_others_left_alone() {
+fn a_foreign_file_is_refused_by_name_and_what_kafka_keeps_beside_a_log_is_left_alone() {
     run(async {
         for name in [
             "7.log",
             "0000000000000000000x.log",
             "old.index",
             "99999999999999999999.log",
+            "00000000000000000000.log.deleted",
+            "README",
+            "notes.txt",
         ] {
             let (dir, _) = crashed(LARGE).await;
             std::fs::write(dir.path().join(name), b"x").unwrap();
@@ -292,14 +295,19 @@ fn foreign_files_that_look_like_ours_are_refused_and_others_left_alone() {
             assert_eq!(file, name);
         }
         let (dir, batches) = crashed(LARGE).await;
-        for name in ["README", "notes.txt", "partition.metadata"] {
+        let beside = [
+            "leader-epoch-checkpoint",
+            "partition.metadata",
+            "00000000000000000007.snapshot",
+        ];
+        for name in beside {
             std::fs::write(dir.path().join(name), b"x").unwrap();
         }
         std::fs::write(dir.path().join("checkpoint.3.tmp"), b"x").unwrap();
         std::fs::write(dir.path().join("00000000000000000077.index"), b"x").unwrap();
         let (log, _) = open(&dir, LARGE).await;
         assert_holds(&log, &batches).await;
-        assert!(dir.path().join("README").exists());
+        assert!(beside.iter().all(|name| dir.path().join(name).exists()));
         assert!(!dir.path().join("checkpoint.3.tmp").exists());
         assert!(!dir.path().join("00000000000000000077.index").exists());
     });

@@ -40,6 +40,7 @@ pub(crate) fn opening(reason: OpenReason) -> Opening {
         reason,
         generation_floor: Generation::new(0),
         now: NOW,
+        verify: false,
     }
 }
 
