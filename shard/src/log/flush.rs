@@ -43,7 +43,7 @@ pub struct Flushed {
 impl Flush {
     /// Does it: `fdatasync` of the dirty segments on the ring, two at once; then, where a file was
     /// made, the directory on a blocking thread. Index files and checkpoint follow by
-    /// [`super::Indexing`], for no record waits for them.
+    /// [`super::Upkeep`], for no record waits for them.
     ///
     /// # Errors
     /// The disk's own fault. It is to be brought back by [`super::Log::flushed`] all the same.
