@@ -20,6 +20,7 @@ mod read;
 mod recovery;
 mod retention;
 mod search;
+mod seen;
 mod segment;
 mod table;
 mod trust;

@@ -7,13 +7,14 @@ use super::error::{Fault, LogError};
 use super::generations::Generations;
 use super::listing::{Listing, list};
 use super::producers::{ProducerTable, Replay};
+use super::seen::Seen;
 use super::segment::{Segment, index_name, log_name, time_index_name};
 use super::trust::Trust;
 use super::verify::{CHUNK_BYTES, Verified, beyond_bounds, has_room, occupied, verified};
 use super::walk::Walk;
 use super::{LogConfig, Opening};
 use crate::disk::{Dir, Patience, breathe};
-use felix_core::{Generation, Offset, PlacedBatch, Timestamp};
+use felix_core::{Generation, Offset, Timestamp};
 use std::io;
 use std::rc::Rc;
 
@@ -65,38 +66,6 @@ pub(super) struct Recovered {
     pub(super) recovery: Recovery,
 }
 
-/// What the batches that were read say.
-#[derive(Default)]
-pub(super) struct Seen {
-    batches: u64,
-    controls: Controls,
-    generations: Generations,
-    append_time: Option<Timestamp>,
-}
-
-impl Seen {
-    pub(super) fn note(&mut self, batch: &PlacedBatch) {
-        self.batches += 1;
-        if batch.is_control() {
-            self.controls.note(batch.base_offset(), batch.next_offset());
-        }
-        self.generations
-            .observe(batch.generation(), batch.base_offset());
-        if batch.header().is_append_time() {
-            self.append_time = self.append_time.max(Some(batch.max_timestamp()));
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.batches += other.batches;
-        self.controls.extend(other.controls, None);
-        self.append_time = self.append_time.max(other.append_time);
-        for (generation, first) in other.generations.entries() {
-            self.generations.observe(generation, first);
-        }
-    }
-}
-
 /// Where a scan stopped before the end of the file.
 struct Cut {
     position: u64,
@@ -114,6 +83,7 @@ struct Judged {
 pub(super) struct Recoverer {
     pub(super) dir: Rc<Dir>,
     pub(super) config: LogConfig,
+    start: Offset,
     /// Below it any fault is fatal.
     recovery_point: Offset,
     /// Nothing may be taken on trust: a table is missing.
@@ -159,6 +129,7 @@ pub(super) async fn recover(
         dir,
         failed: failed.is_some(),
         config,
+        start,
         recovery_point: checkpoint
             .as_ref()
             .map_or(start, |saved| saved.recovery_point),
@@ -182,56 +153,17 @@ pub(super) async fn recover(
         recoverer.remove(name)?;
     }
     recoverer.settle().await?;
-    let Recoverer {
-        dir,
-        generations,
-        mut seen,
-        producers,
-        segments,
-        mut recovery,
-        ..
-    } = recoverer;
-    let (producers, snapshot_end) = producers.finish(&dir, &segments, end).await?;
-    recovery.scanned_batches = seen.batches;
-    let generation_seen = seen.generations.last();
-    let mut controls = Controls::default();
-    let mut append_time = seen.append_time.unwrap_or_default();
-    if let Some(checkpoint) = &checkpoint {
-        if checkpoint.visible_end < checkpoint.recovery_point {
-            controls.note(checkpoint.visible_end, checkpoint.recovery_point);
-        }
-        append_time = append_time.max(checkpoint.append_time);
+    recoverer.finish(checkpoint, end, stale, opening.now).await
+}
+
+/// Tells segments when they were appended to last, as far as that is known: what the checkpoint
+/// says of one that grew after it does not count.
+fn recall(segments: &[Rc<Segment>], checkpoint: Option<&Checkpoint>, now: Timestamp) {
+    for segment in segments {
+        let whole = checkpoint.filter(|saved| segment.end() <= saved.recovery_point);
+        let noted = whole.and_then(|saved| saved.appended(segment.base()));
+        segment.recall(noted, now);
     }
-    // What lies below the recovery point was seen only in part, and adds nothing to it.
-    controls.extend(
-        std::mem::take(&mut seen.controls),
-        checkpoint.as_ref().map(|c| c.recovery_point),
-    );
-    let mut generations = generations.unwrap_or(seen.generations);
-    generations.begin_at(start);
-    controls.forget_below(start);
-    for segment in &segments {
-        let noted = checkpoint
-            .as_ref()
-            .filter(|saved| segment.end() <= saved.recovery_point);
-        let noted = noted.and_then(|saved| saved.appended(segment.base()));
-        segment.recall(noted, opening.now);
-    }
-    Ok(Recovered {
-        dir,
-        segments,
-        start,
-        end,
-        controls,
-        generations,
-        generation_seen,
-        append_time,
-        checkpoint,
-        producers,
-        snapshot_end,
-        stale,
-        recovery,
-    })
 }
 
 pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::Error) -> LogError {
@@ -245,6 +177,49 @@ pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::
 }
 
 impl Recoverer {
+    /// The log, once what was accepted of it is durable.
+    async fn finish(
+        self,
+        checkpoint: Option<Checkpoint>,
+        end: Offset,
+        stale: Vec<Offset>,
+        now: Timestamp,
+    ) -> Result<Recovered, LogError> {
+        let Self {
+            dir,
+            start,
+            generations,
+            mut seen,
+            producers,
+            segments,
+            mut recovery,
+            ..
+        } = self;
+        let (producers, snapshot_end) = producers.finish(&dir, &segments, end).await?;
+        recovery.scanned_batches = seen.batches;
+        let generation_seen = seen.generations.last();
+        let (mut controls, append_time) = seen.marks(checkpoint.as_ref());
+        controls.forget_below(start);
+        let mut generations = generations.unwrap_or(seen.generations);
+        generations.begin_at(start);
+        recall(&segments, checkpoint.as_ref(), now);
+        Ok(Recovered {
+            dir,
+            segments,
+            start,
+            end,
+            controls,
+            generations,
+            generation_seen,
+            append_time,
+            checkpoint,
+            producers,
+            snapshot_end,
+            stale,
+            recovery,
+        })
+    }
+
     /// The end of a log without segments.
     fn empty(&self, start: Offset) -> Result<Offset, LogError> {
         if has_room(start) {

@@ -2,7 +2,8 @@
 
 use super::error::LogError;
 use super::index::{self, Indexes, OffsetEntry, TimeEntry};
-use super::recovery::{Recoverer, Seen};
+use super::recovery::Recoverer;
+use super::seen::Seen;
 use super::segment::{Segment, index_name, time_index_name};
 use super::verify::{Verified, verified};
 use super::walk::{Step, Walk};
