@@ -55,6 +55,7 @@ pub(crate) async fn open(config: LogConfig) -> (TempDir, Log) {
         reason: OpenReason::Restart,
         generation_floor: Generation::new(0),
         now: NOW,
+        verify: false,
     };
     let (log, _) = Log::open(dir.path(), config, opening)
         .await

@@ -97,9 +97,9 @@ impl Filled {
             let flushed = flush.run().await;
             log.flushed(flushed).expect("the disk flushes");
         }
-        if let Some(indexing) = log.indexing() {
-            let indexed = indexing.run().await;
-            log.indexed(indexed).expect("the disk takes index files");
+        if let Some(upkeep) = log.upkeep() {
+            let kept_up = upkeep.run().await;
+            log.kept_up(kept_up).expect("the disk takes index files");
         }
         let filled = Self { dir, log };
         filled.open_indexes().await;
