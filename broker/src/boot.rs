@@ -182,6 +182,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
     tracing::info!(
         files = machine.files,
         shards_that_fit = room.shards,
+        log_files_per_core = room.files_per_core,
         shards,
         "open files"
     );
@@ -214,7 +215,8 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         );
         drop(write!(io::stdout(), "{tour}"));
     }
-    launch(settings, choice, storage, catalog, http, kafka)
+    let files_max = room.files_per_core.unwrap_or(u64::MAX);
+    launch(settings, choice, files_max, storage, catalog, http, kafka)
 }
 
 fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
@@ -325,6 +327,7 @@ fn tell_listeners(kafka: Option<&Listeners>, http: SocketAddr) {
 fn launch(
     settings: &Settings,
     choice: &Choice,
+    files_max: u64,
     storage: Option<(DataDir, CatalogState)>,
     catalog: Catalog,
     http: TcpListener,
@@ -347,7 +350,7 @@ fn launch(
 
     let catalog = Arc::new(catalog);
     let specs = shard_specs(&catalog, storage.as_ref());
-    let config = core_config(&settings.storage, storage.as_ref());
+    let config = core_config(&settings.storage, storage.as_ref(), files_max);
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
     let mut plans = match (kafka, &settings.kafka, cores.first()) {
@@ -413,7 +416,11 @@ fn shard_specs(catalog: &Catalog, storage: Option<&(DataDir, CatalogState)>) -> 
     specs
 }
 
-fn core_config(storage: &Storage, place: Option<&(DataDir, CatalogState)>) -> CoreConfig {
+fn core_config(
+    storage: &Storage,
+    place: Option<&(DataDir, CatalogState)>,
+    files_max: u64,
+) -> CoreConfig {
     let space = place.map(|(data, _)| SpaceConfig {
         directory: data.path().to_owned(),
         free_bytes_min: storage.disk_free_bytes_min,
@@ -433,6 +440,7 @@ fn core_config(storage: &Storage, place: Option<&(DataDir, CatalogState)>) -> Co
         retention_interval: storage.retention_interval,
         verify_on_open: storage.verify_on_open,
         tail_bytes_max: storage.tail_cache_bytes,
+        files_max: usize::try_from(files_max).unwrap_or(usize::MAX),
     }
 }
 

@@ -25,9 +25,9 @@ const FILES_PER_CORE: u64 = 24;
 /// Files of the process as a whole: logs, the HTTP listener and its connections.
 const FILES_OF_PROCESS: u64 = 256;
 
-/// Files of one shard: its segment, the one being prepared, the generation table, and an index or
-/// an old segment that is being read.
-const FILES_PER_SHARD: u64 = 4;
+/// Files that one shard may need at the same time, whatever is closed to make room: the segment that
+/// grows, and the space that is prepared for it. Old segments and indexes share what is left.
+const FILES_PER_SHARD: u64 = 2;
 
 /// Whether a ring can be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +69,8 @@ pub(crate) struct Needs {
 pub(crate) struct Room {
     /// Shards that fit beside the connections; `None`: no limit.
     pub(crate) shards: Option<u64>,
+    /// Files of logs that each core may keep open; `None`: no limit.
+    pub(crate) files_per_core: Option<u64>,
 }
 
 /// Why the broker does not start here.
@@ -183,6 +185,9 @@ pub(crate) fn judge(readings: &Readings, needs: Needs) -> Result<Room, Refusal> 
         shards: readings
             .files
             .map(|files| (files - fixed) / FILES_PER_SHARD),
+        files_per_core: readings
+            .files
+            .map(|files| (files - fixed) / needs.cores.max(1)),
     })
 }
 
@@ -280,7 +285,8 @@ mod tests {
         assert_eq!(
             judge(&good(), NEEDS),
             Ok(Room {
-                shards: Some((20_000 - fixed) / 4)
+                shards: Some((20_000 - fixed) / 2),
+                files_per_core: Some((20_000 - fixed) / 2),
             })
         );
         let unlimited = Readings {
@@ -288,7 +294,13 @@ mod tests {
             files: None,
             ..good()
         };
-        assert_eq!(judge(&unlimited, NEEDS), Ok(Room { shards: None }));
+        assert_eq!(
+            judge(&unlimited, NEEDS),
+            Ok(Room {
+                shards: None,
+                files_per_core: None
+            })
+        );
     }
 
     #[test]
@@ -345,7 +357,7 @@ mod tests {
         );
         let files = sentence(|readings| readings.files = Some(1024));
         assert!(
-            files.contains("1024 files") && files.contains("nofile=1340"),
+            files.contains("1024 files") && files.contains("nofile=1334"),
             "{files}"
         );
     }

@@ -1,7 +1,7 @@
 //! One CPU core's part of the broker's storage: the shards it owns, its lanes, and the tasks that
 //! serve both.
 
-use crate::disk::Reserve;
+use crate::disk::{self, Reserve};
 use crate::flusher;
 use crate::keeper;
 use crate::lane::Doorbell;
@@ -38,6 +38,8 @@ pub struct CoreConfig {
     pub verify_on_open: bool,
     /// Memory for recent batches, in bytes, for readers at the tail.
     pub tail_bytes_max: usize,
+    /// Files of logs that are kept open; more where more have writes that are not durable.
+    pub files_max: usize,
     /// What is kept free on the disk; `None`: nobody looks, and it is full when it takes no more.
     pub space: Option<SpaceConfig>,
 }
@@ -98,6 +100,7 @@ impl Core {
             .into_iter()
             .map(|port| Rc::new(Port::new(port)))
             .collect();
+        disk::keep_open(config.files_max);
         let interval = config.flush_interval;
         let retention_interval = config.retention_interval;
         let watch = Rc::clone(&stalls);
@@ -339,6 +342,7 @@ mod tests {
             verify_on_open: false,
             tail_bytes_max: 0,
             space: None,
+            files_max: usize::MAX,
         };
         let clock: Rc<dyn Clock> = Rc::new(Ticks::default());
         let bounds = StallBounds {

@@ -3,6 +3,7 @@
 
 use crate::call::Caller;
 use crate::cpu_core::CoreConfig;
+use crate::disk;
 use crate::event::{Credits, Event, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
 use crate::keeper::Keeper;
@@ -424,6 +425,7 @@ impl Metrics for Owner {
             unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
             segments: shards.iter().map(|shard| shard.segments()).sum(),
             trimmed: shards.iter().map(|shard| shard.trimmed()).sum(),
+            open_files: disk::open_files(),
         }
         .collect(take);
     }

@@ -122,6 +122,7 @@ impl Running {
             verify_on_open: false,
             tail_bytes_max: 1 << 20,
             space: None,
+            files_max: usize::MAX,
         };
         let core = seed.start(config, clock, stalls, Rc::new(Here));
         let reactor = sockets.reactor.clone();

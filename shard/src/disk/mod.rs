@@ -6,6 +6,7 @@
 //! blocking threads. Where the thread runs a simulation, the disk is one in memory, which loses what
 //! a device would lose.
 
+mod descriptors;
 mod dir;
 mod file;
 mod free;
@@ -17,6 +18,7 @@ mod reserve;
 mod sys;
 
 pub use crate::runtime::breathe;
+pub(crate) use descriptors::{keep_open, open_files};
 pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
 pub use free::Free;

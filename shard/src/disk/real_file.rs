@@ -1,23 +1,27 @@
 //! A file of the file system.
 
+use super::descriptors::{self, Handle, Slot};
 use super::{Patience, sys};
+use crate::runtime;
 use bytes::{Bytes, BytesMut};
 use glommio::GlommioError;
-use glommio::io::{BufferedFile, OpenOptions};
+use glommio::io::OpenOptions;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
 
 /// Bytes copied in one go before other tasks may run: about 25 us of copying.
 const COPY_BYTES_MAX: usize = 256 << 10;
 
-/// An open file. Lives on the CPU core that opened it.
+/// What the ring may take to close a file.
+const CLOSING: Duration = Duration::from_millis(1);
+
+/// A file that is open, or opened again when it is used. Lives on the CPU core that opened it.
 #[derive(Debug)]
 pub(super) struct RealFile {
-    // Before `ring`, which closes the descriptor both share.
-    view: ManuallyDrop<std::fs::File>,
-    ring: BufferedFile,
+    slot: Rc<Slot>,
     path: PathBuf,
 }
 
@@ -27,17 +31,12 @@ impl RealFile {
     /// # Errors
     /// There is none, or the disk's own fault.
     pub(super) async fn open(path: PathBuf) -> io::Result<Self> {
-        let ring = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .buffered_open(&path)
-            .await
-            .map_err(plain)?;
-        Ok(Self {
-            view: sys::view(&ring),
-            ring,
+        let file = Self {
+            slot: Rc::default(),
             path,
-        })
+        };
+        file.opened().await?;
+        Ok(file)
     }
 
     /// Makes a new, empty file. It is there for good once its directory is synced.
@@ -50,12 +49,32 @@ impl RealFile {
             .write(true)
             .create_new(true)
             .open(&path)?;
-        let ring = sys::to_ring(file);
-        Ok(Self {
-            view: sys::view(&ring),
-            ring,
-            path,
-        })
+        let slot: Rc<Slot> = Rc::default();
+        slot.put(Handle::new(file));
+        Ok(Self { slot, path })
+    }
+
+    /// The file, opened on the ring if it is not open.
+    async fn opened(&self) -> io::Result<Rc<Handle>> {
+        loop {
+            if let Some(handle) = self.slot.get() {
+                return Ok(handle);
+            }
+            let mut options = OpenOptions::new();
+            let opened = options
+                .read(true)
+                .write(true)
+                .buffered_open(&self.path)
+                .await;
+            match opened.map_err(plain) {
+                Ok(ring) => return Ok(self.slot.put(Handle::over(ring))),
+                Err(error) if is_out_of_files(&error) && descriptors::make_room() => {
+                    // The descriptor is free once the ring has closed it.
+                    runtime::sleep(CLOSING).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Where it lies.
@@ -68,7 +87,7 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault.
     pub(super) fn size(&self) -> io::Result<u64> {
-        Ok(self.view.metadata()?.len())
+        Ok(self.slot.open_now(&self.path)?.view.metadata()?.len())
     }
 
     /// Writes all of `bytes` at `position` into the page cache.
@@ -76,8 +95,10 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault; part of the bytes may be there.
     pub(super) fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        let handle = self.slot.open_now(&self.path)?;
+        self.slot.changes();
         // Carries on after short writes and interruptions.
-        self.view.write_all_at(bytes, position)
+        handle.view.write_all_at(bytes, position)
     }
 
     /// Cuts the file to `bytes`.
@@ -85,7 +106,9 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault.
     pub(super) fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.view.set_len(bytes)
+        let handle = self.slot.open_now(&self.path)?;
+        self.slot.changes();
+        handle.view.set_len(bytes)
     }
 
     /// Makes all that is written durable (`fdatasync` on the ring).
@@ -94,7 +117,11 @@ impl RealFile {
     /// The disk's own fault. What is then on the device is unknown, and asking again proves
     /// nothing: the kernel reports a failed write-back once.
     pub(super) async fn flush(&self) -> io::Result<()> {
-        self.ring.fdatasync().await.map_err(plain)
+        let handle = self.opened().await?;
+        let covered = self.slot.changed();
+        handle.ring.fdatasync().await.map_err(plain)?;
+        self.slot.flushed(covered);
+        Ok(())
     }
 
     /// The bytes from `position` on, `bytes_max` of them or as many as there are.
@@ -107,18 +134,23 @@ impl RealFile {
         bytes_max: usize,
         patience: Patience,
     ) -> io::Result<Bytes> {
+        let handle = match (self.slot.get(), patience) {
+            (Some(handle), _) => handle,
+            (None, Patience::Now) => return Err(io::ErrorKind::WouldBlock.into()),
+            (None, Patience::Wait) => self.opened().await?,
+        };
         let mut into = BytesMut::with_capacity(bytes_max);
         while into.len() < bytes_max {
             let at = position + into.len() as u64;
             let wanted = (bytes_max - into.len()).min(COPY_BYTES_MAX);
-            let read = match sys::read_cached(&self.view, &mut into, at, wanted) {
+            let read = match sys::read_cached(&handle.view, &mut into, at, wanted) {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if patience == Patience::Now {
                         return Err(error);
                     }
-                    let cold = self.ring.read_at(at, wanted).await.map_err(plain)?;
+                    let cold = handle.ring.read_at(at, wanted).await.map_err(plain)?;
                     into.extend_from_slice(&cold);
                     cold.len()
                 }
@@ -133,6 +165,11 @@ impl RealFile {
         }
         Ok(into.freeze())
     }
+}
+
+/// Whether the process, or the system, has as many files open as it may.
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// What the system said, and not how the executor came to ask: who shows it names the file.
@@ -169,7 +206,7 @@ mod tests {
             assert_eq!(cached, written[7..107]);
 
             file.flush().await.unwrap();
-            sys::evict(&file.view);
+            sys::evict(&file.slot.get().unwrap().view);
             match file.read(1_000_000, 1_000_000, Patience::Now).await {
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
                 // Some file systems keep everything in memory.
@@ -211,6 +248,59 @@ mod tests {
             assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);
             let again = RealFile::open(path).await.unwrap();
             assert_eq!(again.read(0, 10, Patience::Now).await.unwrap(), b"kept"[..]);
+        });
+    }
+
+    #[test]
+    fn files_that_are_not_used_are_closed_and_opened_again_and_dirty_ones_stay_open() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let before = descriptors::open_files();
+            descriptors::keep_open(before + 4);
+            let file = |number: usize| RealFile::create(dir.path().join(number.to_string()));
+            let clean: Vec<_> = (0..16).map(|number| file(number).unwrap()).collect();
+            assert!(descriptors::open_files() <= before + 4);
+            for (number, file) in clean.iter().enumerate() {
+                file.write_at(&[b'a'; 8], number as u64).unwrap();
+            }
+            // Nothing that was written is closed before it is flushed.
+            assert_eq!(descriptors::open_files(), before + 16);
+            // Nor is one that somebody is at, however often others are opened.
+            let first = clean[0].slot.get().unwrap();
+            for file in &clean {
+                file.flush().await.unwrap();
+            }
+            let more = file(16).unwrap();
+            assert!(descriptors::open_files() < before + 16);
+            for file in clean.iter().cycle().take(80) {
+                let bytes = file.read(15, 8, Patience::Wait).await.unwrap();
+                assert_eq!(
+                    bytes.len(),
+                    file.size().unwrap().saturating_sub(15).min(8) as usize
+                );
+            }
+            assert!(Rc::ptr_eq(&first, &clean[0].slot.get().unwrap()));
+            drop((first, more, clean));
+            assert_eq!(descriptors::open_files(), before);
+        });
+    }
+
+    #[test]
+    fn a_read_that_may_not_wait_opens_nothing() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("file");
+            std::fs::write(&path, b"abc").unwrap();
+            let file = RealFile::open(path).await.unwrap();
+            let kept = descriptors::open_files();
+            descriptors::keep_open(0);
+            let other = RealFile::create(dir.path().join("other")).unwrap();
+            // Passed over once, because it was just used.
+            while descriptors::open_files() >= kept && descriptors::make_room() {}
+            let refused = file.read(0, 3, Patience::Now).await.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(&file.read(0, 3, Patience::Wait).await.unwrap()[..], b"abc");
+            drop(other);
         });
     }
 }

@@ -20,6 +20,7 @@ pub(crate) struct Gauges {
     /// `None`: nobody has looked.
     pub(crate) disk_free_bytes: Option<u64>,
     pub(crate) trimmed: u64,
+    pub(crate) open_files: usize,
 }
 
 impl Gauges {
@@ -70,6 +71,11 @@ impl Gauges {
                 "felix_storage_retention_base_offset",
                 "Where logs begin: the sum over the shards that are served.",
                 usize::try_from(self.trimmed).unwrap_or(usize::MAX),
+            ),
+            (
+                "felix_storage_open_files",
+                "Files of logs that are open; those that are not used are closed to make room.",
+                self.open_files,
             ),
             (
                 "felix_storage_unsynced_bytes",

@@ -60,6 +60,7 @@ struct Rig {
     retention: Retention,
     retention_interval: Duration,
     verify_on_open: bool,
+    files_max: usize,
 }
 
 impl Rig {
@@ -74,6 +75,7 @@ impl Rig {
             retention: Retention::default(),
             retention_interval: FOREVER,
             verify_on_open: false,
+            files_max: usize::MAX,
         }
     }
 
@@ -88,6 +90,7 @@ impl Rig {
             verify_on_open: self.verify_on_open,
             tail_bytes_max: self.tail_bytes_max,
             space: None,
+            files_max: self.files_max,
         }
     }
 

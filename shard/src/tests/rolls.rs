@@ -1,6 +1,6 @@
 //! What a roll promises where nothing else asks for a flush.
 
-use super::{Rig, large_batch, run_in};
+use super::{Rig, batch, large_batch, records, run, run_in};
 use felix_core::Durability;
 use std::path::{Path, PathBuf};
 
@@ -89,5 +89,37 @@ fn full_segments_get_their_indexes_after_the_commit_and_at_the_latest_at_the_clo
         assert_eq!(files(root.path(), rig, "log"), 6);
         assert_eq!(files(root.path(), rig, "index"), 6);
         assert_eq!(recovery_point(root.path(), rig), 6);
+    }
+}
+
+#[test]
+fn a_log_of_many_segments_is_read_with_few_open_files() {
+    for durability in [Durability::OnCommit, Durability::Periodic] {
+        let rig = Rig {
+            segment_bytes_max: 300,
+            tail_bytes_max: 0,
+            files_max: 6,
+            ..Rig::new(1, durability)
+        };
+        run(rig, move |bench| async move {
+            const BATCHES: u32 = 120;
+            for number in 0..BATCHES {
+                let value = format!("{number:0200}");
+                bench.append(0, batch(&[&value])).await.unwrap();
+            }
+            let clean = || bench.metric("felix_storage_unsynced_bytes") == 0;
+            bench.until("the flushes", clean).await;
+            let few = || bench.metric("felix_storage_open_files") <= 6 + 2;
+            for number in (0..BATCHES).rev().step_by(7).chain(0..BATCHES) {
+                let read = bench.read(0, u64::from(number)).await.unwrap();
+                let first = records(&read).into_iter().next().unwrap();
+                assert_eq!(first.0, u64::from(number));
+                assert_eq!(first.1, format!("{number:0200}"));
+            }
+            for _ in 0..8 {
+                bench.append(0, batch(&[&"x".repeat(200)])).await.unwrap();
+            }
+            bench.until("few files to be open", few).await;
+        });
     }
 }
