@@ -216,7 +216,8 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         drop(write!(io::stdout(), "{tour}"));
     }
     let files_max = room.files_per_core.unwrap_or(u64::MAX);
-    launch(settings, choice, files_max, storage, catalog, http, kafka)
+    let config = core_config(&settings.storage, storage.as_ref(), files_max);
+    launch(settings, choice, config, storage, catalog, http, kafka)
 }
 
 fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
@@ -327,7 +328,7 @@ fn tell_listeners(kafka: Option<&Listeners>, http: SocketAddr) {
 fn launch(
     settings: &Settings,
     choice: &Choice,
-    files_max: u64,
+    config: CoreConfig,
     storage: Option<(DataDir, CatalogState)>,
     catalog: Catalog,
     http: TcpListener,
@@ -350,7 +351,6 @@ fn launch(
 
     let catalog = Arc::new(catalog);
     let specs = shard_specs(&catalog, storage.as_ref());
-    let config = core_config(&settings.storage, storage.as_ref(), files_max);
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
     let mut plans = match (kafka, &settings.kafka, cores.first()) {

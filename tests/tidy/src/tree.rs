@@ -47,10 +47,12 @@ pub fn files(root: &Path) -> io::Result<Vec<File>> {
             let entry = entry?;
             let (path, kind) = (entry.path(), entry.file_type()?);
             let name = entry.file_name();
+            // In a linked worktree `.git` is a file.
+            if SKIPPED.iter().any(|skipped| name == *skipped) {
+                continue;
+            }
             if kind.is_dir() {
-                if !SKIPPED.iter().any(|skipped| name == *skipped) {
-                    folders.push(path);
-                }
+                folders.push(path);
             } else if kind.is_file()
                 && let Ok(text) = String::from_utf8(fs::read(&path)?)
             {
