@@ -1,0 +1,160 @@
+//! What a real broker lets go of. Whole full segments go from the head of a log, by bytes or by age;
+//! clients are told where it begins, and a kill at any moment leaves a log that is whole from there.
+
+use felix_tests::wire::Wire;
+use felix_tests::{Broker, Policy, Random, Stream, eventually, kcat};
+use std::fs;
+
+const TOPIC: &str = "kept.stream";
+const ON_COMMIT: [Stream; 1] = [Stream::new(TOPIC, 1).flushed(Policy::OnCommit)];
+
+/// The smallest segments there are: nine of the values below fill one.
+const SMALL_SEGMENTS: (&str, &str) = ("FELIX_DURABLE_SEGMENT_BYTES", "8388608");
+const SEGMENT_BYTES: u64 = 8 << 20;
+const KEPT: (&str, &str) = ("FELIX_DURABLE_RETENTION_BYTES", "16777216");
+const KEPT_BYTES: u64 = 16 << 20;
+
+const OFFSET_OUT_OF_RANGE: i16 = 1;
+
+/// A record that knows its number by its size.
+fn value(number: i64) -> Vec<u8> {
+    let bytes = 900_000 + usize::try_from(number).expect("numbers count up");
+    vec![b'x'; bytes]
+}
+
+/// Writes the records of these numbers, which are their offsets.
+fn produce(wire: &mut Wire, numbers: std::ops::Range<i64>) {
+    for number in numbers {
+        assert_eq!(wire.produce(TOPIC, 0, &value(number)), (0, number));
+    }
+}
+
+/// Where the log begins, as a fetch says it.
+fn start(wire: &mut Wire) -> i64 {
+    let answer = wire.fetch(TOPIC, 0, 0, 0);
+    answer.responses[0].partitions[0].log_start_offset
+}
+
+/// Base offsets of the segments on disk.
+fn segments(broker: &Broker) -> Vec<i64> {
+    let dir = fs::read_dir(broker.shard_dir(TOPIC, 0)).expect("the shard has a directory");
+    let names = dir.map(|entry| entry.expect("it can be listed").file_name());
+    let bases = names.filter_map(|name| {
+        let base = name.to_str()?.strip_suffix(".log")?.to_owned();
+        Some(base.parse().expect("20 digits"))
+    });
+    let mut bases: Vec<i64> = bases.collect();
+    bases.sort_unstable();
+    bases
+}
+
+fn log_bytes(broker: &Broker) -> u64 {
+    let dir = broker.shard_dir(TOPIC, 0);
+    let size = |base: i64| {
+        let path = dir.join(format!("{base:020}.log"));
+        path.metadata().map_or(0, |found| found.len())
+    };
+    segments(broker).into_iter().map(size).sum()
+}
+
+/// What a reader from the beginning gets: every record from the log start to the end, as written.
+fn assert_whole(broker: &Broker, start: i64, end: i64) {
+    let args = [
+        "-C",
+        "-t",
+        TOPIC,
+        "-o",
+        "beginning",
+        "-e",
+        "-q",
+        "-f",
+        "%o %S\n",
+    ];
+    let seen = kcat::output(&broker.bootstrap(), &args);
+    let expected: Vec<String> = (start..end)
+        .map(|number| format!("{number} {}", value(number).len()))
+        .collect();
+    assert_eq!(seen.lines().collect::<Vec<_>>(), expected);
+}
+
+/// No file is left below the log start.
+fn files_begin_at(broker: &Broker, start: i64) {
+    eventually("the files below the log start are gone", || {
+        segments(broker).first() == Some(&start)
+    });
+}
+
+#[test]
+fn by_bytes_the_head_goes_and_clients_are_told_where_the_log_begins_after_a_restart_too() {
+    let mut broker = Broker::start_with(&ON_COMMIT, &[SMALL_SEGMENTS, KEPT]);
+    let mut wire = Wire::connect(broker.port());
+    produce(&mut wire, 0..60);
+    let (mut begins, mut seen) = (0, 0);
+    eventually("the log start moves with the last full segment", || {
+        begins = start(&mut wire);
+        seen += 1;
+        broker.metric("felix_storage_retention_segments_deleted_total") >= 4.0
+    });
+    let begins = begins.max(start(&mut wire));
+    assert!(begins > 0 && seen > 0);
+    files_begin_at(&broker, begins);
+    let kept = log_bytes(&broker);
+    assert!((KEPT_BYTES..KEPT_BYTES + 2 * SEGMENT_BYTES).contains(&kept));
+    let below = wire.fetch(TOPIC, 0, begins - 1, 0);
+    let part = &below.responses[0].partitions[0];
+    assert_eq!(part.error_code, OFFSET_OUT_OF_RANGE);
+    let partition = format!("{TOPIC}:0:-2");
+    let listed = kcat::output(&broker.bootstrap(), &["-Q", "-t", &partition]);
+    assert!(
+        listed.trim_end().ends_with(&format!("offset {begins}")),
+        "{listed}"
+    );
+    assert_whole(&broker, begins, 60);
+
+    broker.terminate();
+    broker.start_again();
+    let mut wire = Wire::connect(broker.port());
+    assert_eq!(start(&mut wire), begins);
+    assert_whole(&broker, begins, 60);
+    produce(&mut wire, 60..61);
+}
+
+#[test]
+fn by_age_a_quiet_stream_is_left_with_the_segment_that_grows() {
+    let settings = [
+        SMALL_SEGMENTS,
+        ("FELIX_DURABLE_RETENTION_SECONDS", "1"),
+        ("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "1"),
+    ];
+    let broker = Broker::start_with(&[Stream::new(TOPIC, 1)], &settings);
+    let mut wire = Wire::connect(broker.port());
+    produce(&mut wire, 0..20);
+    eventually("only the last segment is left", || {
+        segments(&broker).len() == 1
+    });
+    let begins = start(&mut wire);
+    assert!((1..20).contains(&begins));
+    assert_whole(&broker, begins, 20);
+}
+
+#[test]
+fn a_kill_amid_retention_leaves_every_record_from_the_log_start_on() {
+    let mut random = Random::from_environment();
+    let mut broker = Broker::start_with(&ON_COMMIT, &[SMALL_SEGMENTS, KEPT]);
+    let (mut end, mut before) = (0, 0);
+    for _ in 0..8 {
+        let mut wire = Wire::connect(broker.port());
+        let more = 1 + i64::try_from(random.within(0..14)).expect("few");
+        produce(&mut wire, end..end + more);
+        end += more;
+        // What the last roll left to do is under way.
+        broker.kill();
+        broker.start_again();
+        let mut wire = Wire::connect(broker.port());
+        let begins = start(&mut wire);
+        assert!(begins >= before, "a log never begins earlier again");
+        before = begins;
+        assert_whole(&broker, begins, end);
+        files_begin_at(&broker, start(&mut wire));
+    }
+}
