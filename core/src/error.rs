@@ -49,6 +49,30 @@ pub enum ShardError {
         /// Bytes that are kept free on it.
         free_bytes_min: u64,
     },
+    /// Records of an idempotent producer are missing before those of its batch. Kafka:
+    /// OUT_OF_ORDER_SEQUENCE_NUMBER.
+    OutOfOrderSequence {
+        /// The sequence owed.
+        owed: i32,
+        /// The sequence of the first record.
+        found: i32,
+    },
+    /// The batch is there, and it is too long ago to say where. Kafka: DUPLICATE_SEQUENCE_NUMBER,
+    /// which clients take for delivered.
+    DuplicateSequence,
+    /// The producer has begun a higher epoch since. Kafka: INVALID_PRODUCER_EPOCH.
+    OldProducerEpoch {
+        /// The epoch in force.
+        current: i16,
+        /// That of the batch.
+        found: i16,
+    },
+    /// Nothing is known of the producer any more, and its batch is not a first one. Kafka:
+    /// UNKNOWN_PRODUCER_ID, with the log start, by which clients tell why.
+    UnknownProducer {
+        /// The lowest offset that can be read.
+        log_start: Offset,
+    },
     /// The broker is shutting down and takes nothing more. Kafka: NOT_LEADER_OR_FOLLOWER, so that
     /// the client looks for the leader again.
     ShuttingDown,
@@ -96,6 +120,22 @@ impl fmt::Display for ShardError {
                 "the disk of {directory} took no more, though {free_bytes} bytes are free on it: \
                  is a quota used up? Reads go on, and appends do once there is space: delete what \
                  is not needed there, shorten the retention, or raise the quota"
+            ),
+            Self::OutOfOrderSequence { owed, found } => write!(
+                f,
+                "a batch of sequence {found} came where {owed} is owed: records before it are missing"
+            ),
+            Self::DuplicateSequence => write!(
+                f,
+                "the batch is there already, too long ago to say at which offset"
+            ),
+            Self::OldProducerEpoch { current, found } => write!(
+                f,
+                "producer epoch {found} has ended, {current} is in force: begin with a new producer"
+            ),
+            Self::UnknownProducer { .. } => write!(
+                f,
+                "nothing is known of the producer any more: begin with a new producer id"
             ),
             Self::ShuttingDown => write!(f, "the broker is shutting down"),
         }

@@ -43,6 +43,10 @@ pub(crate) fn shard_error(error: &ShardError, asked: Asked) -> ErrorCode {
         ShardError::UnknownGeneration { .. } => ErrorCode::UnknownLeaderEpoch,
         ShardError::OffsetOutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         ShardError::BatchTooLarge { .. } => ErrorCode::MessageTooLarge,
+        ShardError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
+        ShardError::DuplicateSequence => ErrorCode::DuplicateSequenceNumber,
+        ShardError::OldProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+        ShardError::UnknownProducer { .. } => ErrorCode::UnknownProducerId,
         ShardError::Storage(_) | ShardError::DiskFull { .. } => ErrorCode::KafkaStorageError,
     }
 }

@@ -5,7 +5,7 @@ use crate::disk::{self, Reserve};
 use crate::flusher;
 use crate::keeper;
 use crate::lane::Doorbell;
-use crate::log::{LogConfig, LogError};
+use crate::log::{ApplyError, LogConfig, LogError};
 use crate::mesh::CoreSeed;
 use crate::message::Request;
 use crate::owner::Owner;
@@ -13,9 +13,10 @@ use crate::port::Port;
 use crate::router::Router;
 use crate::runtime;
 use crate::spec::ShardSpec;
+use bytes::Bytes;
 use felix_core::metrics::Metrics;
 use felix_core::stalls::Work;
-use felix_core::{Blocking, Clock, CpuId, Monotonic, ShardId, Stalls};
+use felix_core::{Blocking, Clock, CpuId, Monotonic, Offset, ShardId, Stalls};
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::future::poll_fn;
@@ -152,7 +153,7 @@ impl Core {
 
     /// What the core owns.
     #[cfg(test)]
-    pub(crate) fn owner(&self) -> &Owner {
+    pub(crate) fn owner(&self) -> &Rc<Owner> {
         &self.owner
     }
 
@@ -173,6 +174,15 @@ impl Core {
     pub fn when_called(&self, called: impl Fn() + 'static) {
         let told = self.called.set(Called(Box::new(called)));
         assert!(told.is_ok(), "one decides when a core sleeps");
+    }
+
+    /// Takes batches for a shard of this core as another log has placed them, as a follower does.
+    /// The log end afterwards; they are committed as the shard's policy says.
+    ///
+    /// # Errors
+    /// Why none of them was taken.
+    pub fn apply(&self, shard: ShardId, batches: Bytes) -> Result<Offset, ApplyError> {
+        self.owner.apply_batches(shard, batches)
     }
 
     /// Resolves when every shard of this core is open, or has failed to open.

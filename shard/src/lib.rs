@@ -8,6 +8,7 @@
 
 mod call;
 mod chunks;
+mod completing;
 mod cpu_core;
 pub mod disk;
 mod event;
@@ -27,6 +28,7 @@ mod pieces;
 mod placing;
 mod polling;
 mod port;
+mod producer_memory;
 mod reading;
 mod requester;
 mod router;

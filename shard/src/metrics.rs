@@ -7,6 +7,7 @@ mod sample;
 pub(crate) use gauges::Gauges;
 
 use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample, Unit};
+use felix_core::producers::Refusal;
 use felix_core::{Histogram, LogLimit, Monotonic};
 use sample::{counter_sample, gauge_sample};
 
@@ -43,6 +44,11 @@ pub(crate) struct CoreMetrics {
     pub(crate) recovery_rebuilt_indexes: Counter,
     pub(crate) long_writes: Counter,
     pub(crate) segment_rolls: Counter,
+    pub(crate) forgotten_producers: Counter,
+    pub(crate) repeated_batches: Counter,
+    pub(crate) completed_batches: Counter,
+    pub(crate) out_of_order_batches: Counter,
+    pub(crate) unknown_producers: Counter,
     /// For the lines that say that a log cannot be read.
     pub(crate) read_lines: LogLimit,
     /// For those that say that a flush takes long.
@@ -75,6 +81,48 @@ impl CoreMetrics {
             .add(u64::try_from(bytes).expect("a size fits 64 bits"));
         self.append_us.record(begun, now);
         self.batch_records.record_value(records, now);
+    }
+}
+
+impl CoreMetrics {
+    /// A batch of an idempotent producer was not taken.
+    pub(crate) fn refused_sequence(&self, refusal: Refusal) {
+        match refusal {
+            Refusal::OutOfOrder { .. } => self.out_of_order_batches.increment(),
+            Refusal::Unknown => self.unknown_producers.increment(),
+            Refusal::TooOld => self.repeated_batches.increment(),
+            Refusal::LowerEpoch { .. } => {}
+        }
+    }
+
+    fn producer_counters(&self) -> Vec<Counted<'_>> {
+        vec![
+            (
+                "felix_producer_forgotten_total",
+                "Idempotent producers that a shard has forgotten: it knew too many, or their records are deleted.",
+                &self.forgotten_producers,
+            ),
+            (
+                "felix_producer_duplicates_total",
+                "Batches that were there already and were not written again.",
+                &self.repeated_batches,
+            ),
+            (
+                "felix_producer_completed_batches_total",
+                "Batches of which the first records were there, and only the others were written.",
+                &self.completed_batches,
+            ),
+            (
+                "felix_producer_out_of_order_total",
+                "Batches refused because records before them are missing.",
+                &self.out_of_order_batches,
+            ),
+            (
+                "felix_producer_unknown_total",
+                "Batches refused because their producer is not known any more.",
+                &self.unknown_producers,
+            ),
+        ]
     }
 }
 
@@ -248,7 +296,10 @@ impl Metrics for CoreMetrics {
         let counters = self.writing_counters().into_iter();
         let counters = counters.chain(self.retention_counters());
         let counters = counters.chain(self.reading_counters());
-        for (name, help, counter) in counters.chain(self.shard_counters()) {
+        for (name, help, counter) in counters
+            .chain(self.shard_counters())
+            .chain(self.producer_counters())
+        {
             take(counter_sample(name, help, counter.value()));
         }
         take(Sample {

@@ -1,6 +1,6 @@
 //! Opening the logs of the shards that a core owns.
 
-use crate::event::Event;
+use crate::event::{Event, step_aside};
 use crate::log::{Log, OpenReason, Opening, Recovery};
 use crate::owner::Owner;
 use crate::shard::Shard;
@@ -91,8 +91,11 @@ impl Owner {
                         tracing::warn!(shard = spec.name, bytes, end = %log.end(), "cut off what was not whole");
                     }
                     tracing::debug!(shard = spec.name, ?recovery, "recovered");
-                    shard.opened(log);
+                    shard.opened(log, self.producers().share(shard.id()));
                     self.look_after_opened(&shard);
+                    while self.forget_producers() {
+                        step_aside().await;
+                    }
                     self.announce(&shard);
                 }
                 Err(reason) => {

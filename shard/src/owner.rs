@@ -2,6 +2,7 @@
 //! cores.
 
 use crate::call::Caller;
+use crate::completing::complete;
 use crate::cpu_core::CoreConfig;
 use crate::disk;
 use crate::event::{Credits, Event, Permit, Tasks, step_aside};
@@ -13,6 +14,7 @@ use crate::metrics::{CoreMetrics, Gauges};
 use crate::opening::Openings;
 use crate::placing::{Backlog, place_parked};
 use crate::port::Port;
+use crate::producer_memory::ProducerMemory;
 use crate::reading::{Next, Reading};
 use crate::requester::{PeerSlot, Requester};
 use crate::shard::{Effects, Shard, Writer};
@@ -22,7 +24,7 @@ use crate::tail::Tail;
 use crate::watches::{Sleepers, WatchKey, Watches};
 use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, HEAVY_SEARCH_JOBS_PER_CORE_MAX, HEAVY_SEARCHES_IN_FLIGHT_MAX,
-    SHARD_FLUSHES_IN_FLIGHT_MAX,
+    PRODUCER_BYTES_PER_CORE_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX,
 };
 use felix_core::metrics::{Distribution, Metrics, Sample};
 use felix_core::shards::ShardState;
@@ -32,6 +34,9 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
+
+/// Producers that are forgotten in one go: more than one append brings.
+const PRODUCERS_FORGOTTEN_AT_ONCE_MAX: usize = 16;
 
 /// See the module. Lives on its core.
 pub(crate) struct Owner {
@@ -48,6 +53,7 @@ pub(crate) struct Owner {
     tail: RefCell<Tail>,
     flusher: Flusher,
     keeper: Keeper,
+    producers: Rc<ProducerMemory>,
     pub(crate) backlog: Backlog,
     pub(crate) watches: RefCell<Watches>,
     /// A task is telling watches.
@@ -72,19 +78,22 @@ impl Owner {
         heavy: Rc<dyn Blocking>,
         ports: Rc<[Rc<Port>]>,
     ) -> Self {
+        let metrics: Rc<CoreMetrics> = Rc::default();
+        let memory = ProducerMemory::new(PRODUCER_BYTES_PER_CORE_MAX, Rc::clone(&metrics));
         Self {
             core,
             clock,
             ports,
             table: Rc::default(),
             sleepers: Rc::default(),
-            metrics: Rc::default(),
+            metrics,
             shards: RefCell::default(),
             tail: RefCell::new(Tail::new(config.tail_bytes_max)),
             space: Space::new(Kept::of(config.space.as_ref())),
             config,
             flusher: Flusher::default(),
             keeper: Keeper::new(),
+            producers: Rc::new(memory),
             backlog: Backlog::default(),
             watches: RefCell::default(),
             firing: Cell::new(false),
@@ -264,10 +273,37 @@ impl Owner {
         if effects.settled {
             self.settle(shard);
         }
+        if effects.cut
+            && let Some(cut) = shard.take_cut()
+        {
+            let completing = complete(Rc::clone(self), Rc::clone(shard), cut);
+            self.tasks.spawn("cuts", completing);
+        }
+        self.forget_producers();
         if effects.room && !shard.duties.unparking.replace(true) {
             let placing = place_parked(Rc::clone(self), Rc::clone(shard));
             self.tasks.spawn("parked appends", placing);
         }
+    }
+
+    /// What the shards of this core know of idempotent producers.
+    pub(crate) fn producers(&self) -> &Rc<ProducerMemory> {
+        &self.producers
+    }
+
+    /// Has shards forget some producers, if all of them take too much memory. Whether there are more
+    /// to be forgotten.
+    pub(crate) fn forget_producers(&self) -> bool {
+        for _ in 0..PRODUCERS_FORGOTTEN_AT_ONCE_MAX {
+            let Some(shard) = self.producers.over() else {
+                return false;
+            };
+            let shard = self.shards.borrow().get(&shard).cloned();
+            if let Some(shard) = shard {
+                shard.forget_producer();
+            }
+        }
+        true
     }
 
     /// Tells every core what state a shard is in.
@@ -426,6 +462,8 @@ impl Metrics for Owner {
             segments: shards.iter().map(|shard| shard.segments()).sum(),
             trimmed: shards.iter().map(|shard| shard.trimmed()).sum(),
             open_files: disk::open_files(),
+            producers: self.producers.known(),
+            producer_bytes: self.producers.bytes(),
         }
         .collect(take);
     }

@@ -7,10 +7,12 @@
 
 use crate::call::{AppendCall, Caller, Unplaced};
 use crate::event::step_aside;
+use crate::log::ApplyError;
 use crate::owner::Owner;
 use crate::shard::{Entry, Shard, Writer};
-use felix_core::Monotonic;
+use bytes::Bytes;
 use felix_core::shards::Append;
+use felix_core::{Monotonic, Offset, ShardId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::iter::Enumerate;
@@ -130,6 +132,20 @@ impl Owner {
             }
             Err(error) => caller.refuse(error),
         }
+    }
+}
+
+impl Owner {
+    /// Has a shard of this core take batches that another log has placed.
+    pub(crate) fn apply_batches(
+        self: &Rc<Self>,
+        shard: ShardId,
+        batches: Bytes,
+    ) -> Result<Offset, ApplyError> {
+        let shard = self.shard(shard).map_err(ApplyError::Shard)?;
+        let (applied, effects) = shard.apply(batches, &self.writer());
+        self.apply(&shard, effects);
+        applied
     }
 }
 

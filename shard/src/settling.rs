@@ -3,7 +3,7 @@
 
 use crate::metrics::CoreMetrics;
 use crate::owner::Owner;
-use crate::shard::{Entry, Shard, Waiting};
+use crate::shard::{Entry, Repeats, Shard, Waiting};
 use crate::{call::Uncommitted, event::step_aside};
 use felix_core::shards::Appended;
 use felix_core::{Monotonic, Offset, ShardError};
@@ -19,6 +19,8 @@ pub(crate) struct Owed {
     /// In offset order; those below `mark` were committed.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) mark: Offset,
+    /// Of the same batches, sent again.
+    pub(crate) repeats: Repeats,
     /// Never placed.
     pub(crate) parked: VecDeque<Entry>,
     /// Why the others will not be committed.
@@ -35,7 +37,8 @@ pub(crate) struct Settled {
 impl Owed {
     /// The next of them.
     pub(crate) fn pop(&mut self) -> Option<Settled> {
-        if let Some(waiting) = self.waiting.pop_front() {
+        let waiting = self.waiting.pop_front();
+        if let Some(waiting) = waiting.or_else(|| self.repeats.pop()) {
             let committed = waiting.end <= self.mark;
             return Some(waiting.settled(if committed {
                 None

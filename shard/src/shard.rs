@@ -4,37 +4,35 @@
 //! Nothing here awaits. What has to happen elsewhere in the core afterwards is returned as
 //! [`Effects`].
 
+mod applying;
 mod duties;
 mod flushing;
 mod parting;
+mod producing;
+mod repeats;
 mod upkeep;
+mod writer;
 
 pub(crate) use duties::{Duties, Flushing};
+pub(crate) use producing::Cut;
+pub(crate) use repeats::Repeats;
 pub(crate) use upkeep::Owed;
+pub(crate) use writer::Writer;
 
 use crate::call::{Uncommitted, Unplaced};
 use crate::event::Credits;
 use crate::log::{Log, LogError, Read, Search, Wanted};
-use crate::metrics::CoreMetrics;
+use crate::producer_memory::ProducerShare;
 use crate::settling;
-use crate::space::Space;
 use crate::spec::ShardSpec;
-use crate::tail::Tail;
 use felix_core::limits::{
     BATCH_BYTES_MAX, COLD_READS_IN_FLIGHT_PER_SHARD_MAX, SHARD_UNCOMMITTED_BYTES_MAX,
 };
+use felix_core::producers::{Landed, Verdict};
 use felix_core::shards::{Appended, ShardState};
-use felix_core::stalls::Work;
-use felix_core::{
-    Batch, Durability, Generation, Monotonic, Offset, PlacedBatch, ShardError, ShardId, Stalls,
-    Timestamp, Timestamps,
-};
-use std::cell::{Cell, RefCell};
+use felix_core::{Batch, Durability, Generation, Monotonic, Offset, ShardError, ShardId};
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::time::Duration;
-
-/// A write to the page cache that takes longer is counted: the device or the kernel is in the way.
-const LONG_WRITE: Duration = Duration::from_millis(1);
 
 /// See the module.
 #[derive(Debug)]
@@ -84,6 +82,14 @@ struct Open {
     waiting: VecDeque<Waiting>,
     /// How many of `waiting`, from the front, are committed and only have to be told.
     due: usize,
+    /// Batches sent again while the ones they repeat wait.
+    repeats: Repeats,
+    /// What is known of producers, as this core counts it.
+    producers: ProducerShare,
+    /// A batch is being completed, and nothing is taken until it is.
+    suspended: bool,
+    /// That batch, until it is taken to be cut.
+    cut: Option<Cut>,
     /// Appends that wait for room, in the order they came. While there is one, none overtakes it.
     parked: VecDeque<Entry>,
 }
@@ -108,18 +114,6 @@ pub(crate) struct Entry {
     pub(crate) arrived: Monotonic,
 }
 
-/// What an append needs of its core.
-#[derive(Debug)]
-pub(crate) struct Writer<'core> {
-    pub(crate) tail: &'core RefCell<Tail>,
-    pub(crate) metrics: &'core CoreMetrics,
-    pub(crate) stalls: &'core Stalls,
-    pub(crate) space: &'core Space,
-    pub(crate) now: Timestamp,
-    /// When the next batch is begun with: the clock is read once for each, at its end.
-    pub(crate) begun: Cell<Monotonic>,
-}
-
 /// What a change to a shard asks of its core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
@@ -128,6 +122,8 @@ pub(crate) struct Effects {
     pub(crate) dirty: bool,
     /// The visible end moved: watches fire.
     pub(crate) moved: bool,
+    /// There is a batch to be cut.
+    pub(crate) cut: bool,
     /// There are parked appends and room for them.
     pub(crate) room: bool,
     /// The disk took no more.
@@ -147,40 +143,6 @@ pub(crate) struct Marks {
     pub(crate) visible_end: Offset,
     /// Bytes committed since the opening.
     pub(crate) level: u64,
-}
-
-impl Writer<'_> {
-    /// A batch has been written to a shard's log; when that began, and the time.
-    fn wrote(&self, spec: &ShardSpec) -> [Monotonic; 2] {
-        let begun = self.begun.get();
-        let now = self.stalls.end(begun, Work::Append, || spec.name.clone());
-        if now.until(begun) > LONG_WRITE {
-            self.metrics.long_writes.increment();
-        }
-        self.begun.set(now);
-        [begun, now]
-    }
-}
-
-impl Writer<'_> {
-    /// A batch is refused for want of space.
-    fn refuse(&self, caller: Unplaced, full: ShardError) {
-        self.metrics.refused_appends.increment();
-        caller.refuse(full);
-    }
-
-    /// A batch was not written. An error is one of the log, which takes nothing more then.
-    fn not_placed(&self, caller: Unplaced, error: LogError) -> Result<Effects, LogError> {
-        if error.is_full() {
-            self.refuse(caller, self.space.refusal());
-            return Ok(Effects {
-                full: true,
-                ..Effects::default()
-            });
-        }
-        caller.refuse(ShardError::Storage(error.to_string()));
-        Err(error)
-    }
 }
 
 impl Shard {
@@ -206,10 +168,10 @@ impl Shard {
     }
 
     /// The log is open: everything it holds is durable and was flushed before this.
-    pub(crate) fn opened(&self, log: Log) {
+    pub(crate) fn opened(&self, log: Log, producers: ProducerShare) {
         let mark = log.end();
         let visible_end = log.visible_end(mark);
-        let open = Open {
+        let mut open = Open {
             log,
             mark,
             visible_end,
@@ -217,8 +179,13 @@ impl Shard {
             committed: 0,
             waiting: VecDeque::new(),
             due: 0,
+            repeats: Repeats::default(),
+            producers,
+            suspended: false,
+            cut: None,
             parked: VecDeque::new(),
         };
+        open.count_producers();
         open.check();
         self.phase.replace(Phase::Open(Box::new(open)));
     }
@@ -295,10 +262,8 @@ impl Shard {
                 return Effects::default();
             }
         };
-        let size = byte_count(entry.batch.size());
-        if size > self.segment_bytes_max {
-            let bytes_max = self.segment_bytes_max;
-            entry.caller.refuse(ShardError::BatchTooLarge { bytes_max });
+        if let Some(error) = self.too_large(&entry.batch) {
+            entry.caller.refuse(error);
             return Effects::default();
         }
         if !open.parked.is_empty() || !open.has_room(entry.batch.size()) {
@@ -325,6 +290,12 @@ impl Shard {
         (size, self.effects_of(phase, written))
     }
 
+    fn too_large(&self, batch: &Batch) -> Option<ShardError> {
+        let size = byte_count(batch.size());
+        let bytes_max = self.segment_bytes_max;
+        (size > bytes_max).then_some(ShardError::BatchTooLarge { bytes_max })
+    }
+
     fn effects_of(
         &self,
         phase: std::cell::RefMut<'_, Phase>,
@@ -334,22 +305,39 @@ impl Shard {
         written.unwrap_or_else(|error| self.fail(error.to_string()))
     }
 
-    /// What whoever sent a batch is told once it is committed.
-    fn answer(&self, open: &Open, placed: &PlacedBatch) -> Appended {
-        Appended {
-            base_offset: placed.base_offset(),
-            append_time: match self.spec.timestamps {
-                Timestamps::Append => Some(placed.max_timestamp()),
-                Timestamps::Create => None,
-            },
-            log_start: open.log.start(),
-        }
-    }
-
+    /// Places a batch, unless its producer sent it before.
     fn write(
         &self,
         open: &mut Open,
         entry: Entry,
+        writer: &Writer<'_>,
+    ) -> Result<Effects, LogError> {
+        match open.log.judge(entry.batch.header()) {
+            Ok(Verdict::New) => return self.place(open, entry, None, writer),
+            Ok(Verdict::Duplicate(landed)) => self.repeat(open, entry, landed, writer),
+            Ok(Verdict::Partial { present, landed }) => {
+                open.suspended = true;
+                open.cut = Some(Cut::new(entry, present, landed));
+                return Ok(Effects {
+                    cut: true,
+                    ..Effects::default()
+                });
+            }
+            Err(refusal) => {
+                writer.metrics.refused_sequence(refusal);
+                let error = producing::refused(refusal, open.log.start());
+                entry.caller.refuse(error);
+            }
+        }
+        Ok(Effects::default())
+    }
+
+    /// Places a batch that is new, or what is new of one whose first records have `landed`.
+    fn place(
+        &self,
+        open: &mut Open,
+        entry: Entry,
+        landed: Option<Landed>,
         writer: &Writer<'_>,
     ) -> Result<Effects, LogError> {
         let Entry {
@@ -375,20 +363,24 @@ impl Shard {
         self.duties.unflushed.set(self.duties.unflushed.get() + 1);
         let rolled = open.log.sealed() > sealed_before;
         writer.metrics.segment_rolls.add(u64::from(rolled));
-        let appended = self.answer(open, &placed);
+        if placed.header().has_producer_id() {
+            open.count_producers();
+        }
+        let landed = landed.unwrap_or_else(|| producing::landing(&placed));
+        let appended = self.landed(open, landed);
         let end = placed.next_offset();
         writer.tail.borrow_mut().push(self.spec.id, &placed);
         open.written += byte_count(size);
-        let caller = caller.placed();
+        let waiting = Waiting {
+            end,
+            written: open.written,
+            appended,
+            caller: caller.placed(),
+            arrived,
+        };
         match self.spec.durability {
             Durability::OnCommit => {
-                open.waiting.push_back(Waiting {
-                    end,
-                    written: open.written,
-                    appended,
-                    caller,
-                    arrived,
-                });
+                open.waiting.push_back(waiting);
                 Ok(Effects {
                     dirty: true,
                     ..Effects::default()
@@ -398,7 +390,7 @@ impl Shard {
                 open.committed = open.written;
                 let moved = open.advance(end);
                 writer.metrics.commit_us.record(arrived, now);
-                caller.settle(Ok(appended));
+                waiting.caller.settle(Ok(appended));
                 // Without a flush after each roll the indexes of full segments would stay in
                 // memory, and the recovery point where it was at the opening.
                 let dirty = durability == Durability::Periodic || rolled;
@@ -432,8 +424,12 @@ impl Phase {
 }
 
 impl Open {
-    /// Whether `bytes` more may await their commit. One batch always may, however large.
+    /// Whether `bytes` more may await their commit. One batch always may, however large, unless one is
+    /// being completed.
     fn has_room(&self, bytes: usize) -> bool {
+        if self.suspended {
+            return false;
+        }
         let uncommitted =
             usize::try_from(self.written - self.committed).expect("it was all in memory");
         uncommitted == 0 || uncommitted + bytes <= SHARD_UNCOMMITTED_BYTES_MAX
@@ -453,6 +449,10 @@ impl Open {
         self.due = due;
         if let Some(last) = due.checked_sub(1).and_then(|last| self.waiting.get(last)) {
             self.committed = last.written;
+        }
+        if mark == self.log.end() {
+            // Those that were applied have nobody who waits.
+            self.committed = self.written;
         }
         committed
     }

@@ -392,7 +392,13 @@ fn answer(
         }
         Err(error) => {
             let code = shard_error(&error, Asked::Other);
-            Partition::error(sent.index, code, Some(error.to_string().into()))
+            let mut partition = Partition::error(sent.index, code, Some(error.to_string().into()));
+            if let ShardError::UnknownProducer { log_start } = error {
+                // By it the Java client tells records that retention has deleted from lost ones;
+                // without, it tries again until its delivery timeout.
+                partition.log_start_offset = log_start.to_wire();
+            }
+            partition
         }
     }
 }

@@ -510,6 +510,15 @@ fn what_a_shard_says_is_told() {
             1,
         ),
         (ShardError::BatchTooLarge { bytes_max: 5 }, 10),
+        (ShardError::OutOfOrderSequence { owed: 3, found: 4 }, 45),
+        (ShardError::DuplicateSequence, 46),
+        (
+            ShardError::OldProducerEpoch {
+                current: 2,
+                found: 1,
+            },
+            47,
+        ),
         (ShardError::Storage("segment 7 at 12".into()), 56),
         (
             ShardError::DiskFull {
@@ -519,6 +528,12 @@ fn what_a_shard_says_is_told() {
             },
             56,
         ),
+        (
+            ShardError::UnknownProducer {
+                log_start: Offset::ZERO,
+            },
+            59,
+        ),
     ] {
         let mut bench = Bench::new();
         bench.log(clicks(0), |log| log.append_error = Some(error.clone()));
@@ -527,6 +542,19 @@ fn what_a_shard_says_is_told() {
         let sentence = produced(&response).error_message.as_ref().unwrap();
         assert_eq!(sentence.as_str(), error.to_string());
     }
+}
+
+#[test]
+fn a_producer_that_is_not_known_any_more_is_told_the_log_start() {
+    let mut bench = Bench::new();
+    let log_start = Offset::new(41);
+    bench.log(clicks(0), |log| {
+        log.append_error = Some(ShardError::UnknownProducer { log_start });
+    });
+    let response = ask(&mut bench, 9, &produce("default.clicks", 0, &["a"], -1));
+    let partition = produced(&response);
+    assert_eq!((partition.error_code, partition.base_offset), (59, -1));
+    assert_eq!(partition.log_start_offset, 41);
 }
 
 #[test]

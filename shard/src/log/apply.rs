@@ -6,7 +6,7 @@ use felix_core::limits::{BATCH_BYTES_MAX, LOG_ROOM};
 use felix_core::{BatchError, Generation, Offset, PlacedBatch, ShardError};
 use std::fmt;
 
-/// Why batches were not taken. None of them was, unless the log itself has failed.
+/// Why batches were not taken: none of them was, unless the log itself has failed.
 #[derive(Debug)]
 pub enum ApplyError {
     /// Bytes that are no whole batch.
@@ -66,10 +66,11 @@ impl Log {
     /// Takes the batches in `bytes` as another log has placed them, one behind the other. All are
     /// verified before one is written: format, checksum, that offsets go on, and the generation.
     /// What is known of producers moves by their headers, and nothing is judged: what the other
-    /// log has taken is taken.
+    /// log has taken is taken. Those that were taken are returned: where the disk has no space for
+    /// all of them, as many as it has space for.
     ///
     /// # Errors
-    /// Why they were not.
+    /// Why none was.
     pub fn apply(&mut self, bytes: Bytes) -> Result<Vec<PlacedBatch>, ApplyError> {
         self.usable()?;
         let batches = self.verified(bytes)?;
@@ -78,7 +79,11 @@ impl Log {
             if batch.header().is_append_time() {
                 self.append_time = self.append_time.max(batch.max_timestamp());
             }
-            let batch = self.write(batch)?;
+            let batch = match self.write(batch) {
+                Ok(batch) => batch,
+                Err(error) if error.is_full() && !applied.is_empty() => break,
+                Err(error) => return Err(error.into()),
+            };
             // When the other log took it is not known: its own time counts.
             self.last().appended(batch.max_timestamp());
             applied.push(batch);

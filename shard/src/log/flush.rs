@@ -110,7 +110,7 @@ impl Log {
         if self.last().end() > self.durable_end {
             dirty.push(Rc::clone(self.last()));
         }
-        if !self.sealed.is_empty() {
+        if self.will_owe_upkeep() && !self.producers.is_marked() {
             // What is known of producers now may be written once this has succeeded.
             self.producers.mark(self.end);
         }

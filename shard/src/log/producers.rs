@@ -10,7 +10,7 @@ use felix_core::batch::Header;
 use felix_core::limits::PRODUCERS_PER_SHARD_MAX;
 use felix_core::producers::{Loading, Producers, Refusal, Sequenced, SnapshotError, Verdict};
 use felix_core::{Offset, Timestamp};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The file's name.
@@ -58,12 +58,14 @@ impl ProducerTable {
     }
 
     /// From here on the table as it is now, where the log ends at `end`, may be written: see
-    /// [`ProducerTable::snapshot`]. Does nothing where an earlier state still waits for that.
+    /// [`ProducerTable::snapshot`]. Not while a snapshot is being written.
     pub(super) fn mark(&self, end: Offset) {
-        let mut table = self.0.borrow_mut();
-        if table.copy_end().is_none() {
-            table.begin_copy(end);
-        }
+        self.0.borrow_mut().begin_copy(end);
+    }
+
+    /// Whether a state that was marked waits to be written, or is.
+    pub(super) fn is_marked(&self) -> bool {
+        self.0.borrow().copy_end().is_some()
     }
 
     /// The state that was marked, to be written; `None` where none is, or a record that it knows is
@@ -73,6 +75,7 @@ impl ProducerTable {
         (end <= durable_end).then(|| Snapshot {
             table: self.clone(),
             end,
+            is_copied: Cell::new(false),
         })
     }
 }
@@ -87,6 +90,16 @@ fn nobody(start: Offset) -> Producers {
 pub(super) struct Snapshot {
     table: ProducerTable,
     end: Offset,
+    is_copied: Cell<bool>,
+}
+
+impl Drop for Snapshot {
+    /// What was copied in part is of no use to the next.
+    fn drop(&mut self) {
+        if !self.is_copied.get() {
+            self.table.with(Producers::give_up_copy);
+        }
+    }
 }
 
 impl Snapshot {
@@ -105,6 +118,7 @@ impl Snapshot {
             }
             breathe().await;
         }
+        self.is_copied.set(true);
         table::replace(dir, NAME, frame.into_bytes()).await?;
         Ok(self.end)
     }

@@ -82,6 +82,10 @@ impl Log {
         if !is_owed || self.poison.is_some() {
             return None;
         }
+        if self.end == self.durable_end {
+            // All of it: what was marked before is older.
+            self.producers.mark(self.end);
+        }
         let stays = |segment: &&Rc<Segment>| segment.base() >= self.owed_start;
         Some(Upkeep {
             token: Rc::clone(&self.upkeep_token),
@@ -100,6 +104,11 @@ impl Log {
         self.is_unindexed()
             || self.owed_start > self.start
             || self.flushed - self.checkpointed >= BYTES_BEHIND_MAX
+    }
+
+    /// Whether upkeep is owed once everything written so far is durable.
+    pub(super) fn will_owe_upkeep(&self) -> bool {
+        !self.sealed.is_empty() || self.written - self.checkpointed >= BYTES_BEHIND_MAX
     }
 
     /// Whether something durable lies above the recovery point.

@@ -21,6 +21,8 @@ pub(crate) struct Gauges {
     pub(crate) disk_free_bytes: Option<u64>,
     pub(crate) trimmed: u64,
     pub(crate) open_files: usize,
+    pub(crate) producers: usize,
+    pub(crate) producer_bytes: usize,
 }
 
 impl Gauges {
@@ -76,6 +78,16 @@ impl Gauges {
                 "felix_storage_open_files",
                 "Files of logs that are open; those that are not used are closed to make room.",
                 self.open_files,
+            ),
+            (
+                "felix_producer_known",
+                "Idempotent producers that shards know; one that writes to several counts for each.",
+                self.producers,
+            ),
+            (
+                "felix_producer_bytes",
+                "Memory that what is known of them takes.",
+                self.producer_bytes,
             ),
             (
                 "felix_storage_unsynced_bytes",

@@ -54,7 +54,7 @@ impl Shard {
             Effects {
                 moved,
                 room,
-                settled: open.due > 0,
+                settled: open.due > 0 || open.repeats.has_committed(open.mark),
                 ..Effects::default()
             },
         )
@@ -68,6 +68,7 @@ impl Shard {
             Phase::Open(open) => {
                 let open = *open;
                 assert!(open.waiting.is_empty());
+                assert!(open.repeats.is_empty());
                 assert!(open.parked.is_empty());
                 Some(open.log)
             }

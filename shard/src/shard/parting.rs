@@ -1,6 +1,6 @@
 //! What a shard parts with: appends that are settled, and all of them where it fails or closes.
 
-use super::{Effects, Failed, Phase, Shard};
+use super::{Effects, Failed, Phase, Repeats, Shard};
 use crate::settling::{Owed, Settled};
 use felix_core::ShardError;
 use std::collections::VecDeque;
@@ -21,7 +21,11 @@ impl Shard {
                 let waiting = open.waiting.pop_front().expect("those due wait");
                 Some(waiting.settled(None))
             }
-            Phase::Open(_) | Phase::Opening | Phase::Failed(_) | Phase::Closed => None,
+            Phase::Open(open) => {
+                let waiting = open.repeats.pop_committed(open.mark)?;
+                Some(waiting.settled(None))
+            }
+            Phase::Opening | Phase::Failed(_) | Phase::Closed => None,
         }
     }
 
@@ -33,9 +37,13 @@ impl Shard {
             Phase::Opening => None,
             Phase::Open(open) => {
                 let open = *open;
+                if let Some(cut) = open.cut {
+                    cut.rest.refuse(ShardError::Storage(reason.clone()));
+                }
                 self.owed.borrow_mut().push_back(Owed {
                     waiting: open.waiting,
                     mark: open.mark,
+                    repeats: open.repeats,
                     parked: open.parked,
                     error: ShardError::Storage(reason.clone()),
                 });
@@ -69,6 +77,7 @@ impl Shard {
         self.owed.borrow_mut().push_back(Owed {
             waiting: VecDeque::new(),
             mark: open.mark,
+            repeats: Repeats::default(),
             parked,
             error: ShardError::ShuttingDown,
         });

@@ -76,6 +76,7 @@ impl Shard {
                 // The log may begin behind what readers saw last, where only control batches are
                 // left.
                 effects.moved = open.advance(open.mark);
+                open.count_producers();
                 taken
             }
             Phase::Failed(failed) => {

@@ -9,6 +9,7 @@ mod heavy;
 mod keeping;
 mod lanes;
 mod polls;
+mod producers;
 mod rolls;
 mod shutdown;
 mod simulated;

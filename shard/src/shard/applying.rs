@@ -1,0 +1,58 @@
+//! Batches that another log has placed.
+
+use super::{Effects, Phase, Shard, Writer};
+use crate::log::ApplyError;
+use bytes::Bytes;
+use felix_core::{Durability, Offset};
+
+impl Shard {
+    /// Takes them as they are; see [`crate::log::Log::apply`]. The log end afterwards.
+    pub(crate) fn apply(
+        &self,
+        bytes: Bytes,
+        writer: &Writer<'_>,
+    ) -> (Result<Offset, ApplyError>, Effects) {
+        let mut phase = self.phase.borrow_mut();
+        let Phase::Open(open) = &mut *phase else {
+            let error = phase.refusal().expect("a shard that is not open refuses");
+            return (Err(ApplyError::Shard(error)), Effects::default());
+        };
+        let sealed_before = open.log.sealed();
+        let applied = match open.log.apply(bytes) {
+            Ok(applied) => applied,
+            Err(ApplyError::Log(error)) if !error.is_full() => {
+                drop(phase);
+                let effects = self.fail(error.to_string());
+                return (Err(ApplyError::Log(error)), effects);
+            }
+            Err(error) => return (Err(error), Effects::default()),
+        };
+        let [begun, now] = writer.wrote(&self.spec);
+        for batch in &applied {
+            let records = u64::from(batch.header().count.max(0).cast_unsigned());
+            let size = batch.bytes().len();
+            writer.metrics.appended(records, size, begun, now);
+            writer.tail.borrow_mut().push(self.spec.id, batch);
+            open.written += u64::try_from(size).expect("a size fits 64 bits");
+        }
+        let rolled = open.log.sealed() > sealed_before;
+        writer.metrics.segment_rolls.add(u64::from(rolled));
+        open.count_producers();
+        let end = open.log.end();
+        let effects = match self.spec.durability {
+            Durability::OnCommit => Effects {
+                dirty: true,
+                ..Effects::default()
+            },
+            durability @ (Durability::Periodic | Durability::None) => {
+                open.committed = open.written;
+                Effects {
+                    moved: open.advance(end),
+                    dirty: durability == Durability::Periodic || rolled,
+                    ..Effects::default()
+                }
+            }
+        };
+        (Ok(end), effects)
+    }
+}
