@@ -153,7 +153,7 @@ mod tests {
             assert!(smaller.forget_least_active());
             shares[0].update(&smaller);
         }
-        assert_eq!(memory.metrics.forgotten_producers.value(), 2);
+        assert_eq!(memory.metrics.forgotten_producers.value(), 3);
         assert_eq!(memory.known(), 5);
         drop(shares);
         assert_eq!((memory.known(), memory.bytes()), (0, 0));

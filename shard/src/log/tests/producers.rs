@@ -301,6 +301,33 @@ fn a_snapshot_that_cannot_be_written_keeps_the_recovery_point_where_it_was() {
 }
 
 #[test]
+fn a_checkpoint_between_rolls_brings_a_snapshot_of_all_that_is_durable() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, LARGE).await;
+        for number in 0..6 {
+            log.append(of(9, 0, number, 1, 300), Timestamps::Append, NOW)
+                .unwrap();
+            let flushed = log.flush().unwrap().run().await;
+            log.flushed(flushed).unwrap();
+            // One that is given up leaves nothing behind.
+            drop(log.upkeep().unwrap());
+            if number % 2 == 1 {
+                let kept_up = log.upkeep().unwrap().run().await;
+                log.kept_up(kept_up).unwrap();
+                assert_eq!(log.recovery_point(), log.end());
+                let dir = Dir::open(dir.path()).await.unwrap();
+                let payload = table::load(&dir, SNAPSHOT, *b"FLXP").unwrap().unwrap();
+                assert_eq!(payload[..8], log.end().to_wire().to_be_bytes());
+            }
+        }
+        kill(log);
+        let (log, _) = open(&dir, LARGE).await;
+        assert_eq!(judge(&log, &of(9, 0, 6, 1, 1)), Ok(Verdict::New));
+    });
+}
+
+#[test]
 fn batches_of_another_log_are_applied_and_move_what_is_known_without_being_judged() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
