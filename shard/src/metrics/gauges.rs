@@ -80,22 +80,12 @@ impl Gauges {
                 self.open_files,
             ),
             (
-                "felix_producer_known",
-                "Idempotent producers that shards know; one that writes to several counts for each.",
-                self.producers,
-            ),
-            (
-                "felix_producer_bytes",
-                "Memory that what is known of them takes.",
-                self.producer_bytes,
-            ),
-            (
                 "felix_storage_unsynced_bytes",
                 "Bytes written and not yet on the device.",
                 usize::try_from(self.unsynced_bytes).unwrap_or(usize::MAX),
             ),
         ];
-        for (name, help, value) in gauges {
+        for (name, help, value) in gauges.into_iter().chain(self.of_producers()) {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
             take(gauge_sample(name, help, value));
         }
@@ -122,5 +112,20 @@ impl Gauges {
                 ..gauge_sample(name, help, value)
             });
         }
+    }
+
+    fn of_producers(&self) -> [(&'static str, &'static str, usize); 2] {
+        [
+            (
+                "felix_producer_known",
+                "Idempotent producers that shards know; one that writes to several counts for each.",
+                self.producers,
+            ),
+            (
+                "felix_producer_bytes",
+                "Memory that what is known of them takes.",
+                self.producer_bytes,
+            ),
+        ]
     }
 }
