@@ -70,6 +70,19 @@ pub enum Refusal {
     TooOld,
 }
 
+/// What is known of a producer, for people to look at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// Its id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub epoch: i16,
+    /// The sequence of its next record, lifted to 64 bits.
+    pub owed: u64,
+    /// The first offsets of its last batches, the oldest first.
+    pub landed: Vec<Offset>,
+}
+
 /// The producers of one shard. Lives on the CPU core that owns the shard.
 #[derive(Debug)]
 pub struct Producers {
@@ -168,6 +181,20 @@ impl Producers {
                 Some(_) | None => return,
             };
         }
+    }
+
+    /// All producers that are known, by id.
+    #[must_use]
+    pub fn list(&self) -> Vec<Known> {
+        let known = self.by_id.iter().map(|(id, producer)| Known {
+            producer_id: *id,
+            epoch: producer.epoch,
+            owed: producer.owed,
+            landed: producer.places.iter().map(|at| at.base_offset).collect(),
+        });
+        let mut known: Vec<Known> = known.collect();
+        known.sort_by_key(|known| known.producer_id);
+        known
     }
 
     /// Producers that are known.

@@ -8,7 +8,7 @@ use felix_core::{Offset, Timestamp};
 
 /// The file's name.
 pub(super) const NAME: &str = "checkpoint";
-const MAGIC: [u8; 4] = *b"FLXC";
+pub(super) const MAGIC: [u8; 4] = *b"FLXC";
 /// What every checkpoint has.
 const PAYLOAD_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 16;
@@ -32,7 +32,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    fn check(&self) -> bool {
+    pub(super) fn check(&self) -> bool {
         self.start <= self.visible_end && self.visible_end <= self.recovery_point
     }
 
@@ -64,7 +64,7 @@ impl Checkpoint {
         }
     }
 
-    fn decode(mut payload: &[u8]) -> Option<Self> {
+    pub(super) fn decode(mut payload: &[u8]) -> Option<Self> {
         let entries = payload.len().checked_sub(PAYLOAD_BYTES)?;
         if !entries.is_multiple_of(ENTRY_BYTES) {
             return None;

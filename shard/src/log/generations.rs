@@ -8,8 +8,8 @@ use felix_core::{Generation, Offset};
 
 /// The file's name.
 pub(super) const NAME: &str = "generations";
-const MAGIC: [u8; 4] = *b"FLXG";
-const ENTRY_BYTES: usize = 12;
+pub(super) const MAGIC: [u8; 4] = *b"FLXG";
+pub(super) const ENTRY_BYTES: usize = 12;
 
 /// Which generation began at which offset: both rise from entry to entry, so that the end of one
 /// is the beginning of the next. Kafka's leader epoch cache (KIP-101).
@@ -116,7 +116,7 @@ impl Generations {
         }
     }
 
-    fn decode(mut payload: &[u8]) -> Option<Self> {
+    pub(super) fn decode(mut payload: &[u8]) -> Option<Self> {
         if !payload.len().is_multiple_of(ENTRY_BYTES) {
             return None;
         }

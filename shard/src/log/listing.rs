@@ -8,7 +8,7 @@ use super::recovery::{FAILED, disk_error};
 use crate::disk::Dir;
 use felix_core::Offset;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 
 /// The files of a log.
 pub(super) struct Listing {
@@ -52,9 +52,13 @@ pub(super) fn list(dir: &Dir) -> Result<Listing, LogError> {
     })
 }
 
-enum Kind {
+/// What a name says that a file is.
+pub(super) enum Kind {
+    /// The batches of the segment that begins there.
     Log(Offset),
+    /// An index of that segment, and its name.
     Index(Offset, String),
+    /// One of the small files.
     Table,
     /// What Apache Kafka keeps beside a log, and what a file system keeps where it is mounted: a log
     /// that is served without it loses nothing.
@@ -64,7 +68,8 @@ enum Kind {
     Foreign(String),
 }
 
-fn kind(name: &OsString) -> Kind {
+/// What a name says that a file is.
+pub(super) fn kind(name: &OsStr) -> Kind {
     let Some(name) = name.to_str() else {
         return Kind::Foreign(name.display().to_string());
     };

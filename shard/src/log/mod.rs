@@ -13,6 +13,7 @@ mod flush;
 mod founding;
 mod generations;
 mod index;
+pub mod inspect;
 mod listing;
 mod poison;
 mod producers;

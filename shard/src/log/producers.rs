@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// The file's name.
 pub(super) const NAME: &str = "producers";
-const MAGIC: [u8; 4] = *b"FLXP";
+pub(super) const MAGIC: [u8; 4] = *b"FLXP";
 
 /// Producers copied to a snapshot, or read from one, in one go: some 80 KiB.
 const PRODUCERS_AT_ONCE: usize = 64;
@@ -80,7 +80,7 @@ impl ProducerTable {
     }
 }
 
-fn nobody(start: Offset) -> Producers {
+pub(super) fn nobody(start: Offset) -> Producers {
     Producers::new(start, PRODUCERS_PER_SHARD_MAX)
 }
 

@@ -9,7 +9,7 @@ const VERSION: u32 = 1;
 /// Magic, version and checksum.
 const FRAME_BYTES: usize = 12;
 /// More than a table ever has, and not too much to read: a million openings take 12 MB.
-const BYTES_MAX: u64 = 64 << 20;
+pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// Reads one of the small files; `None` where there is none.
 pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u8>>, LogError> {
@@ -29,26 +29,32 @@ pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u
     if dir.size_of(name).map_err(disk)? > Some(BYTES_MAX) {
         return Err(damaged(0, Fault::Layout));
     }
-    let Some(mut bytes) = dir.load(name).map_err(disk)? else {
+    let Some(bytes) = dir.load(name).map_err(disk)? else {
         return Ok(None);
     };
+    let payload = unframe(bytes, magic).map_err(|(position, fault)| damaged(position, fault))?;
+    Ok(Some(payload))
+}
+
+/// The payload of one of the small files; where not, what is wrong at which position.
+pub(super) fn unframe(mut bytes: Vec<u8>, magic: [u8; 4]) -> Result<Vec<u8>, (usize, Fault)> {
     if bytes.len() < FRAME_BYTES {
-        return Err(damaged(bytes.len(), Fault::Layout));
+        return Err((bytes.len(), Fault::Layout));
     }
     let covered = bytes.len() - 4;
     let (body, mut stated) = bytes.split_at(covered);
     if stated.get_u32() != crc32c::crc32c(body) {
-        return Err(damaged(covered, Fault::Checksum));
+        return Err((covered, Fault::Checksum));
     }
     let mut head = body;
     let mut found = [0; 4];
     head.copy_to_slice(&mut found);
     if found != magic || head.get_u32() != VERSION {
-        return Err(damaged(0, Fault::Layout));
+        return Err((0, Fault::Layout));
     }
     bytes.truncate(covered);
     bytes.drain(..8);
-    Ok(Some(bytes))
+    Ok(bytes)
 }
 
 /// Puts one of the small files, framed, in the place of the one in `dir`.

@@ -4,6 +4,7 @@ mod append;
 mod damaged;
 mod failing;
 mod indexes;
+mod inspected;
 mod model;
 mod openings;
 mod producers;

@@ -1,0 +1,17 @@
+//! Looking at the files of a log from outside: what is in them, and whether it can be. Reads and
+//! never writes, by plain system calls on the calling thread, with the parsers that the log itself
+//! uses. A broker may be at work on the same files.
+
+mod batches;
+mod indexes;
+mod segment;
+mod table;
+mod verdict;
+mod verify;
+
+pub use batches::{Batches, Stands};
+pub use indexes::{IndexEntry, IndexKind, entries};
+pub use segment::{SegmentFile, is_shard, segments};
+pub use table::{Table, read_table};
+pub use verdict::{Consequence, Finding, Verdict};
+pub use verify::{Options, verify};

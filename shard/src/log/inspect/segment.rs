@@ -1,0 +1,94 @@
+//! The segments of a shard's directory.
+
+use crate::log::listing::{Kind, kind};
+use crate::log::segment::{index_name, log_name, time_index_name};
+use crate::log::{checkpoint, generations};
+use felix_core::Offset;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The files of one segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SegmentFile {
+    /// The offset of its first record, which names it.
+    pub base: Offset,
+    /// Its batches.
+    pub log: PathBuf,
+    /// Its offset index, which may not be there.
+    pub index: PathBuf,
+    /// Its time index, which may not be there.
+    pub time_index: PathBuf,
+}
+
+/// What lies in a shard's directory.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) segments: Vec<SegmentFile>,
+    /// Index files without a segment.
+    pub(super) orphans: Vec<String>,
+    /// Names that end as ours do and cannot be ours.
+    pub(super) foreign: Vec<String>,
+}
+
+/// Whether the directory holds a log of ours: one of its two small files, or a segment with a name
+/// as ours have, and nothing that only Kafka's have.
+#[must_use]
+pub fn is_shard(dir: &Path) -> bool {
+    let has = |name: &str| dir.join(name).is_file();
+    let is_kafka = has("leader-epoch-checkpoint") || has("partition.metadata");
+    let has_segment = || contents(dir).is_ok_and(|contents| !contents.segments.is_empty());
+    !is_kafka && (has(checkpoint::NAME) || has(generations::NAME) || has_segment())
+}
+
+/// The segments of the log in `dir`, in order.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn segments(dir: &Path) -> io::Result<Vec<SegmentFile>> {
+    Ok(contents(dir)?.segments)
+}
+
+pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
+    let names: io::Result<Vec<OsString>> = std::fs::read_dir(dir)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect();
+    let mut bases = BTreeMap::new();
+    let mut indexes = Vec::new();
+    let mut foreign = Vec::new();
+    for name in names? {
+        match kind(&name) {
+            Kind::Log(base) => drop(bases.insert(base, SegmentFile::of(dir, base))),
+            Kind::Index(base, name) => indexes.push((base, name)),
+            Kind::Foreign(name) => foreign.push(name),
+            Kind::Table | Kind::Unknown => {}
+        }
+    }
+    foreign.sort();
+    indexes.retain(|(base, _)| !bases.contains_key(base));
+    let mut orphans: Vec<String> = indexes.into_iter().map(|(_, name)| name).collect();
+    orphans.sort();
+    Ok(Contents {
+        segments: bases.into_values().collect(),
+        orphans,
+        foreign,
+    })
+}
+
+impl SegmentFile {
+    fn of(dir: &Path, base: Offset) -> Self {
+        Self {
+            base,
+            log: dir.join(log_name(base)),
+            index: dir.join(index_name(base)),
+            time_index: dir.join(time_index_name(base)),
+        }
+    }
+
+    /// The name of the file of its batches.
+    #[must_use]
+    pub fn name(&self) -> String {
+        log_name(self.base)
+    }
+}

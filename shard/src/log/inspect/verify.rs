@@ -1,0 +1,451 @@
+//! Verifying a shard's directory: every batch of every segment, and what lies beside them. The rules
+//! are those of an opening (`docs/log-format.md`, "Recovery"), which reads less.
+
+use super::batches::{Batches, Stands};
+use super::indexes::{self, IndexKind, Truth};
+use super::segment::{SegmentFile, contents};
+use super::table;
+use super::verdict::{Consequence, Finding, Verdict};
+use crate::log::checkpoint::{self, Checkpoint};
+use crate::log::error::Fault;
+use crate::log::generations::{self, Generations};
+use crate::log::producers;
+use crate::log::recovery::FAILED;
+use crate::log::segment::log_name;
+use crate::log::verify::has_room;
+use felix_core::batch::Header;
+use felix_core::limits::SEGMENT_SPAN_MAX;
+use felix_core::producers::{Producers, Sequenced};
+use felix_core::{BatchError, Generation, Offset, PlacedBatch, Timestamp};
+use std::io;
+use std::path::Path;
+
+/// How to verify.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Bytes of log between two entries of the offset index, as the broker has it.
+    pub index_interval_bytes: u32,
+    /// A broker is at work on the files: what is not whole at the end is being written.
+    pub is_in_use: bool,
+}
+
+/// Verifies the log in `dir`, and shows `visit` every whole batch with the segment and the position
+/// where it lies.
+///
+/// # Errors
+/// The disk's own fault: what is on it is unknown.
+pub fn verify(
+    dir: &Path,
+    options: Options,
+    visit: &mut dyn FnMut(&SegmentFile, u64, &PlacedBatch),
+) -> io::Result<Verdict> {
+    let mut verifier = Verifier::new(dir, options, visit)?;
+    let contents = contents(dir)?;
+    for name in &contents.foreign {
+        let what = "it is not a file of this log: a segment is named by 20 digits";
+        verifier.find(name, 0, what, Consequence::Fatal);
+    }
+    for name in &contents.orphans {
+        let what = "it is an index without a segment";
+        verifier.find(name, 0, what, Consequence::Remade);
+    }
+    verifier.segments(&contents.segments)?;
+    verifier.producers();
+    Ok(verifier.verdict)
+}
+
+struct Verifier<'a> {
+    dir: &'a Path,
+    options: Options,
+    visit: &'a mut dyn FnMut(&SegmentFile, u64, &PlacedBatch),
+    checkpoint: Option<Checkpoint>,
+    generations: Option<Generations>,
+    snapshot: Option<(Producers, Offset)>,
+    /// What the batches below the snapshot's end say of producers.
+    producers: Producers,
+    /// The greatest generation of a batch so far.
+    seen: Option<Generation>,
+    verdict: Verdict,
+}
+
+/// How the reading of a segment ended.
+enum Ended {
+    /// With its last batch, or in zeros.
+    Whole,
+    /// It is cut at a fault, and all that follows is dropped.
+    Cut,
+    /// At a fault that is fatal.
+    Damaged,
+}
+
+impl<'a> Verifier<'a> {
+    fn new(
+        dir: &'a Path,
+        options: Options,
+        visit: &'a mut dyn FnMut(&SegmentFile, u64, &PlacedBatch),
+    ) -> io::Result<Self> {
+        let verdict = Verdict {
+            findings: Vec::new(),
+            segments: 0,
+            batches: 0,
+            valid_bytes: 0,
+            zero_bytes: 0,
+            start: Offset::ZERO,
+            end: Offset::ZERO,
+            recovery_point: Offset::ZERO,
+            notes: Vec::new(),
+        };
+        let mut verifier = Self {
+            dir,
+            options,
+            visit,
+            checkpoint: None,
+            generations: None,
+            snapshot: None,
+            producers: producers::nobody(Offset::ZERO),
+            seen: None,
+            verdict,
+        };
+        let (fatal, remade) = (Consequence::Fatal, Consequence::Remade);
+        verifier.checkpoint = verifier.small_file(checkpoint::NAME, table::checkpoint, fatal)?;
+        verifier.generations = verifier.small_file(generations::NAME, table::generations, fatal)?;
+        if dir.join(producers::NAME).exists() {
+            verifier.snapshot = verifier.small_file(producers::NAME, table::snapshot, remade)?;
+        }
+        if dir.join(FAILED).exists() {
+            let note = "a write or a flush failed since the last opening: the next one reads \
+                        everything, and writes once more what lies above the recovery point";
+            verifier.verdict.notes.push(note.to_owned());
+        }
+        Ok(verifier)
+    }
+
+    fn small_file<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(Vec<u8>) -> Result<T, (u64, Fault)>,
+        consequence: Consequence,
+    ) -> io::Result<Option<T>> {
+        let parsed = match table::load(&self.dir.join(name)) {
+            Ok(Some(bytes)) => parse(bytes),
+            Ok(None) => Err((0, Fault::Layout)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err((0, Fault::Missing)),
+            Err(error) => return Err(error),
+        };
+        match parsed {
+            Ok(table) => Ok(Some(table)),
+            Err((position, fault)) => {
+                self.find(name, position, fault.to_string(), consequence);
+                Ok(None)
+            }
+        }
+    }
+
+    fn find(
+        &mut self,
+        file: &str,
+        position: u64,
+        what: impl Into<String>,
+        consequence: Consequence,
+    ) {
+        self.verdict.findings.push(Finding {
+            file: file.to_owned(),
+            position,
+            what: what.into(),
+            consequence,
+        });
+    }
+
+    fn segments(&mut self, segments: &[SegmentFile]) -> io::Result<()> {
+        let first = segments.first().map(|segment| segment.base);
+        let known = self.checkpoint.map(|checkpoint| checkpoint.start);
+        let start = known.or(first).unwrap_or_default();
+        let point = self.checkpoint.map_or(start, |c| c.recovery_point);
+        self.verdict.start = start;
+        self.verdict.recovery_point = point;
+        let begins_late = first.is_some_and(|first| first > start);
+        if begins_late || (first.is_none() && point > start) {
+            self.missing(start);
+        }
+        let mut end = first.unwrap_or(start);
+        self.verdict.end = end;
+        for (number, segment) in segments.iter().enumerate() {
+            let next = segments.get(number + 1).map(|next| next.base);
+            if segment.base != end {
+                if end >= point {
+                    self.drop_from(segments.get(number..).unwrap_or_default())?;
+                    return Ok(());
+                }
+                // Whatever is missing, the rest is looked at.
+                self.missing(end);
+                end = segment.base;
+            }
+            let ended = self.segment(segment, next, &mut end)?;
+            self.verdict.end = end;
+            if !has_room(end) {
+                let fault = Fault::NoRoom { end }.to_string();
+                self.find(&segment.name(), 0, fault, Consequence::Fatal);
+                return Ok(());
+            }
+            match (ended, next) {
+                (Ended::Cut, _) => {
+                    return self.drop_from(segments.get(number + 1..).unwrap_or_default());
+                }
+                (Ended::Damaged, Some(next)) => end = next,
+                (Ended::Damaged | Ended::Whole, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Segments behind a cut, which an opening drops.
+    fn drop_from(&mut self, segments: &[SegmentFile]) -> io::Result<()> {
+        if self.options.is_in_use {
+            return Ok(());
+        }
+        for segment in segments {
+            let bytes = Batches::open(&segment.log)?.occupied()?;
+            let what = "the log ends before this segment begins";
+            self.find(&segment.name(), 0, what, Consequence::Cut { bytes });
+        }
+        Ok(())
+    }
+
+    fn missing(&mut self, base: Offset) {
+        let what = Fault::Missing.to_string();
+        self.find(&log_name(base), 0, what, Consequence::Fatal);
+    }
+
+    /// Reads a segment, whose first batch owes the offset `end`; `end` is then where it ends.
+    fn segment(
+        &mut self,
+        segment: &SegmentFile,
+        next: Option<Offset>,
+        end: &mut Offset,
+    ) -> io::Result<Ended> {
+        let mut batches = Batches::open(&segment.log)?;
+        let interval = self.options.index_interval_bytes;
+        let mut truth = Truth::new(segment.base, interval, &segment.time_index)?;
+        self.verdict.segments += 1;
+        loop {
+            let position = batches.position();
+            let fault = match batches.look()? {
+                Stands::Batch(header) => match self.batch(segment, &mut batches, &header, *end)? {
+                    Ok(batch) => {
+                        truth.note(position, &batch);
+                        *end = batch.next_offset();
+                        batches.skip(&header);
+                        continue;
+                    }
+                    Err(fault) => fault,
+                },
+                Stands::End => break,
+                Stands::Fault(fault) => Fault::Batch(fault),
+            };
+            if fault == Fault::Batch(BatchError::Zeros) && batches.occupied()? == 0 {
+                self.verdict.zero_bytes += batches.size() - position;
+                break;
+            }
+            match self.fault(segment, &mut batches, fault, *end)? {
+                None => return Ok(Ended::Cut),
+                Some(behind) if self.steps_over(&mut batches, &behind, end)? => {}
+                Some(_) => return Ok(Ended::Damaged),
+            }
+        }
+        self.ends(segment, next, *end, batches.position());
+        self.indexes(segment, &truth, next.is_some(), *end)?;
+        Ok(Ended::Whole)
+    }
+
+    /// The batch that stands there, all rules checked.
+    fn batch(
+        &mut self,
+        segment: &SegmentFile,
+        batches: &mut Batches,
+        header: &Header,
+        owed: Offset,
+    ) -> io::Result<Result<PlacedBatch, Fault>> {
+        if header.base_offset != owed.to_wire() {
+            let found = header.base_offset;
+            return Ok(Err(Fault::Gap { owed, found }));
+        }
+        let batch = match batches.verified(header)? {
+            Ok(batch) => batch,
+            Err(fault) => return Ok(Err(Fault::Batch(fault))),
+        };
+        let found = batch.generation();
+        let known = self.generations.as_ref();
+        let owed = known.and_then(|table| table.at(batch.base_offset()));
+        // Where the table is gone, all that is known is that generations rise.
+        let owed = owed.or(self.seen.filter(|seen| *seen > found));
+        if let Some(owed) = owed.filter(|owed| *owed != found) {
+            return Ok(Err(Fault::Generation { owed, found }));
+        }
+        let position = batches.position();
+        let last = batch.last_offset();
+        let is_too_far = last.since(segment.base) > SEGMENT_SPAN_MAX
+            || position + header.size() as u64 > SEGMENT_SPAN_MAX;
+        if is_too_far {
+            return Ok(Err(Fault::Span { last }));
+        }
+        if found == Generation::MAX {
+            return Ok(Err(Fault::LastGeneration));
+        }
+        self.seen = self.seen.max(Some(found));
+        self.verdict.batches += 1;
+        self.verdict.valid_bytes += header.size() as u64;
+        self.hidden(segment, position, &batch);
+        self.note_producer(&batch);
+        (self.visit)(segment, position, &batch);
+        Ok(Ok(batch))
+    }
+
+    /// A data batch where the checkpoint knows only control batches: no reader would be shown it.
+    fn hidden(&mut self, segment: &SegmentFile, position: u64, batch: &PlacedBatch) {
+        let Some(checkpoint) = self.checkpoint else {
+            return;
+        };
+        let is_below = batch.next_offset() <= checkpoint.recovery_point;
+        if is_below && batch.base_offset() >= checkpoint.visible_end && !batch.is_control() {
+            let what = format!(
+                "records lie here, and the checkpoint says that there are none from offset {} to {}",
+                checkpoint.visible_end, checkpoint.recovery_point
+            );
+            self.find(&segment.name(), position, what, Consequence::Believed);
+        }
+    }
+
+    fn note_producer(&mut self, batch: &PlacedBatch) {
+        let end = self.snapshot.as_ref().map(|(_, end)| *end);
+        if end.is_none_or(|end| batch.base_offset() >= end) {
+            return;
+        }
+        if let Some(sequenced) = Sequenced::of(batch.header()) {
+            let time = batch.header().is_append_time();
+            let time = time.then(|| Timestamp(batch.header().max_timestamp));
+            let base = batch.base_offset();
+            self.producers.note(&sequenced, base, time);
+        }
+    }
+
+    /// Holds the producer snapshot against the batches. Not where some are deleted, or damaged: it
+    /// may know of those.
+    fn producers(&mut self) {
+        let Some((snapshot, end)) = &self.snapshot else {
+            return;
+        };
+        let is_behind = *end > self.verdict.end;
+        let is_whole = self.verdict.start == Offset::ZERO && self.verdict.findings.is_empty();
+        if is_behind && !self.options.is_in_use {
+            let what = format!("it describes the log up to offset {end}, which is behind its end");
+            self.find(producers::NAME, 8, what, Consequence::Remade);
+        } else if is_whole && !is_behind && *snapshot != self.producers {
+            let what = "the batches say otherwise of their producers";
+            self.find(producers::NAME, 20, what, Consequence::Believed);
+        }
+    }
+
+    /// What a fault leads to; `None`: the log is cut there. `end`: the offset owed.
+    fn fault(
+        &mut self,
+        segment: &SegmentFile,
+        batches: &mut Batches,
+        fault: Fault,
+        end: Offset,
+    ) -> io::Result<Option<Fault>> {
+        let is_never_cut = matches!(fault, Fault::Span { .. } | Fault::LastGeneration);
+        let (file, position) = (segment.name(), batches.position());
+        if is_never_cut || end < self.verdict.recovery_point {
+            self.find(&file, position, fault.to_string(), Consequence::Fatal);
+            return Ok(Some(fault));
+        }
+        if self.options.is_in_use {
+            let note = format!("{file}, from byte {position}: not looked at, it is being written");
+            self.verdict.notes.push(note);
+        } else {
+            let bytes = batches.occupied()?;
+            self.find(
+                &file,
+                position,
+                fault.to_string(),
+                Consequence::Cut { bytes },
+            );
+        }
+        Ok(None)
+    }
+
+    /// Steps over a batch whose bytes are damaged, where its header still leads to the next one.
+    fn steps_over(
+        &mut self,
+        batches: &mut Batches,
+        fault: &Fault,
+        end: &mut Offset,
+    ) -> io::Result<bool> {
+        if !matches!(fault, Fault::Batch(BatchError::Checksum { .. })) {
+            return Ok(false);
+        }
+        let Stands::Batch(header) = batches.look()? else {
+            return Ok(false);
+        };
+        let next = header.offset_range().map(|(_, last)| last.after(1));
+        let behind = batches.behind(&header)?;
+        match (next, behind) {
+            (Some(next), Some(behind)) if behind.base_offset == next.to_wire() => {
+                batches.skip(&header);
+                *end = next;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether the log may end with this segment, if it does.
+    fn ends(&mut self, segment: &SegmentFile, next: Option<Offset>, end: Offset, position: u64) {
+        let recovery_point = self.verdict.recovery_point;
+        if next.is_none() && end < recovery_point {
+            let fault = Fault::EndsEarly {
+                end,
+                recovery_point,
+            };
+            self.find(
+                &segment.name(),
+                position,
+                fault.to_string(),
+                Consequence::Fatal,
+            );
+        }
+    }
+
+    fn indexes(
+        &mut self,
+        segment: &SegmentFile,
+        truth: &Truth,
+        is_full: bool,
+        end: Offset,
+    ) -> io::Result<()> {
+        let files = [
+            (IndexKind::Offset, &segment.index),
+            (IndexKind::Time, &segment.time_index),
+        ];
+        for (kind, path) in files {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let (position, what) = match indexes::load(path) {
+                Ok(Some(found)) => match truth.differs(kind, &found, is_full) {
+                    Some(position) => (position, "this is not the entry that the batches ask for"),
+                    None => continue,
+                },
+                Ok(None) => (0, "it is larger than the index of any segment"),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    // One of a segment that grows, or was not flushed, is in memory.
+                    if !is_full || end > self.verdict.recovery_point || self.options.is_in_use {
+                        continue;
+                    }
+                    (0, "the file is missing")
+                }
+                Err(error) => return Err(error),
+            };
+            self.find(&name, position, what, Consequence::Remade);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! What is said of a log from outside is what an opening makes of it, byte for byte.
+
+use super::*;
+use crate::log::inspect::{Consequence, Options, Verdict as Inspected, verify};
+use std::path::Path;
+
+const SPACED: LogConfig = LogConfig {
+    segment_bytes_max: 300,
+    index_interval_bytes: 60,
+};
+
+const OPTIONS: Options = Options {
+    index_interval_bytes: SPACED.index_interval_bytes,
+    is_in_use: false,
+};
+
+/// In memory where there is such a place: a flush of a real device for each of thousands of openings
+/// would prove nothing more.
+fn quick_dir() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    made.unwrap()
+}
+
+fn inspect(dir: &TempDir) -> Inspected {
+    let mut seen = 0;
+    let verdict = verify(dir.path(), OPTIONS, &mut |_, _, _| seen += 1).unwrap();
+    assert_eq!(verdict.batches, seen);
+    verdict
+}
+
+/// Two full segments and one that grows, of an idempotent producer and of others.
+async fn filled(dir: &TempDir) -> Log {
+    let (mut log, _) = open(dir, SPACED).await;
+    for number in 0..9 {
+        let mut builder = BatchBuilder::new().record(Timestamp(number), None, Some(&[7; 10]));
+        if number % 2 == 0 {
+            let sequence = i32::try_from(number / 2).unwrap();
+            builder = builder.producer(77, 0, sequence);
+        }
+        let batch = Batch::parse(builder.build()).unwrap();
+        log.append(batch, Timestamps::Append, NOW).unwrap();
+    }
+    log
+}
+
+async fn closed(dir: &TempDir) {
+    let mut log = filled(dir).await;
+    flush(&mut log).await;
+    log.close().await.unwrap();
+}
+
+async fn killed(dir: &TempDir) {
+    kill(filled(dir).await);
+}
+
+fn copied(from: &TempDir) -> TempDir {
+    let to = quick_dir();
+    for entry in std::fs::read_dir(from.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.path().join(entry.file_name())).unwrap();
+    }
+    to
+}
+
+fn names(dir: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Opens the log, and holds what comes of it against what was said of it.
+async fn assert_agrees(dir: &TempDir, said: &Inspected, what: &str) {
+    let gravest = said.gravest();
+    match Log::open(dir.path(), SPACED, restart()).await {
+        Ok((log, recovery)) => {
+            assert_eq!(recovery.cut_bytes, said.cut_bytes(), "{what}: {said:#?}");
+            let read = log
+                .read(log.start(), log.end(), usize::MAX >> 1)
+                .run()
+                .await;
+            if gravest == Some(Consequence::Fatal) {
+                // It lies where the indexes were trusted, and whoever reads it meets it.
+                assert!(!recovered_whole(read, &log), "{what}: {said:#?}");
+            } else {
+                assert_eq!(log.end(), said.end, "{what}: {said:#?}");
+                assert!(recovered_whole(read, &log), "{what}: {said:#?}");
+                log.close().await.unwrap();
+                let after = inspect(dir);
+                // The index of a full segment is made anew once it is used.
+                let unused = said.findings.iter().filter(|found| {
+                    found.consequence == Consequence::Remade && after.findings.contains(found)
+                });
+                assert_eq!(after.findings.len(), unused.count(), "{what}: {after:#?}");
+            }
+        }
+        Err(LogError::Damaged { file, position, .. }) => {
+            let mut fatal = said
+                .findings
+                .iter()
+                .filter(|found| found.consequence == Consequence::Fatal);
+            let same =
+                |found: &&inspect::Finding| (&found.file, found.position) == (&file, position);
+            assert!(
+                fatal.any(|found| same(&found)),
+                "{what}, {file} at {position}: {said:#?}"
+            );
+        }
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+/// Whether a reader was given every batch of the log, each with the right checksum.
+fn recovered_whole(read: Result<Vec<Bytes>, LogError>, log: &Log) -> bool {
+    let Ok(pieces) = read else { return false };
+    let mut next = log.start();
+    for mut piece in pieces {
+        while !piece.is_empty() {
+            match PlacedBatch::split_from(&mut piece) {
+                Ok(batch) if batch.base_offset() == next => {
+                    if batch.generation() != log.generation_at(next) {
+                        return false;
+                    }
+                    next = batch.next_offset();
+                }
+                Ok(_) | Err(_) => return false,
+            }
+        }
+    }
+    next == log.end()
+}
+
+#[test]
+fn nothing_is_said_of_a_log_that_a_broker_left() {
+    run(async {
+        for end in ["closed", "killed"] {
+            let dir = quick_dir();
+            match end {
+                "closed" => closed(&dir).await,
+                _ => killed(&dir).await,
+            }
+            let verdict = inspect(&dir);
+            assert_eq!(verdict.findings, [], "{end}");
+            assert_eq!((verdict.batches, verdict.end.get()), (9, 9));
+            assert!(verdict.segments > 2);
+            assert_agrees(&dir, &verdict, end).await;
+        }
+    });
+}
+
+async fn every_byte(intact: &TempDir, is_closed: bool) {
+    let mut looked_at = 0;
+    let mut worst = [0; 4];
+    for name in names(intact) {
+        let whole = std::fs::read(intact.path().join(&name)).unwrap();
+        for at in 0..whole.len() {
+            let what = format!("{name}, byte {at}");
+            let dir = copied(intact);
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            std::fs::write(dir.path().join(&name), bytes).unwrap();
+            let said = inspect(&dir);
+            assert_ne!(said.findings, [], "{what}: every byte counts");
+            match said.gravest() {
+                Some(Consequence::Remade) => worst[0] += 1,
+                Some(Consequence::Believed) => worst[1] += 1,
+                Some(Consequence::Cut { .. }) => worst[2] += 1,
+                Some(Consequence::Fatal) => worst[3] += 1,
+                None => unreachable!(),
+            }
+            assert_agrees(&dir, &said, &what).await;
+            looked_at += 1;
+        }
+    }
+    let [remade, believed, cut, fatal] = worst;
+    assert!(looked_at > 500 && fatal > 0, "{worst:?}");
+    // The indexes of a killed log were in memory.
+    assert_eq!(remade > 0, is_closed, "{worst:?}");
+    assert_eq!(believed, 0);
+    assert_eq!(cut > 0, !is_closed, "{worst:?}");
+}
+
+#[test]
+fn a_flip_of_any_byte_of_a_closed_log_is_found_and_an_opening_agrees() {
+    run(async {
+        let dir = quick_dir();
+        closed(&dir).await;
+        every_byte(&dir, true).await;
+    });
+}
+
+#[test]
+fn a_flip_of_any_byte_of_a_killed_log_is_found_and_an_opening_agrees() {
+    run(async {
+        let dir = quick_dir();
+        killed(&dir).await;
+        every_byte(&dir, false).await;
+    });
+}
+
+#[test]
+fn a_file_cut_at_any_byte_of_its_last_batch_is_told_and_an_opening_agrees() {
+    run(async {
+        for is_closed in [true, false] {
+            let intact = quick_dir();
+            match is_closed {
+                true => closed(&intact).await,
+                false => killed(&intact).await,
+            }
+            let log = files(&intact, "log").pop().unwrap();
+            let bytes = std::fs::read(&log).unwrap();
+            let mut last = 0;
+            verify(intact.path(), OPTIONS, &mut |_, position, _| {
+                last = position
+            })
+            .unwrap();
+            let last = usize::try_from(last).unwrap();
+            assert!(last < bytes.len());
+            for size in last..bytes.len() {
+                // As a short file, and as one whose rest never reached the device.
+                for padded in [size, bytes.len()] {
+                    let what = format!("cut at {size} of {}, {padded}", bytes.len());
+                    let dir = copied(&intact);
+                    let mut cut = bytes[..size].to_vec();
+                    cut.resize(padded, 0);
+                    if cut == bytes {
+                        continue;
+                    }
+                    std::fs::write(dir.path().join(log.file_name().unwrap()), &cut).unwrap();
+                    let said = inspect(&dir);
+                    let gravest = said.gravest();
+                    match is_closed {
+                        true => assert_eq!(gravest, Some(Consequence::Fatal), "{what}"),
+                        // Zeros hold no record, and a batch begins with some.
+                        false if cut[last..].iter().all(|byte| *byte == 0) => {
+                            assert_eq!(gravest, None, "{what}");
+                        }
+                        false => {
+                            assert!(matches!(gravest, Some(Consequence::Cut { .. })), "{what}")
+                        }
+                    }
+                    assert_agrees(&dir, &said, &what).await;
+                }
+            }
+        }
+    });
+}
