@@ -9,6 +9,9 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// How the name of a file ends that was about to replace another when a crash came.
+const TEMPORARY: &str = ".tmp";
+
 /// The files of one segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentFile {
@@ -39,7 +42,7 @@ pub fn is_shard(dir: &Path) -> bool {
     let has = |name: &str| dir.join(name).is_file();
     let is_kafka = has("leader-epoch-checkpoint") || has("partition.metadata");
     let has_segment = || contents(dir).is_ok_and(|contents| !contents.segments.is_empty());
-    !is_kafka && (has(checkpoint::NAME) || has(generations::NAME) || has_segment())
+    has(checkpoint::NAME) || has(generations::NAME) || (!is_kafka && has_segment())
 }
 
 /// The segments of the log in `dir`, in order.
@@ -58,11 +61,14 @@ pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
     let mut indexes = Vec::new();
     let mut foreign = Vec::new();
     for name in names? {
+        if name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes()) {
+            continue;
+        }
         match kind(&name) {
             Kind::Log(base) => drop(bases.insert(base, SegmentFile::of(dir, base))),
             Kind::Index(base, name) => indexes.push((base, name)),
             Kind::Foreign(name) => foreign.push(name),
-            Kind::Table | Kind::Unknown => {}
+            Kind::Table | Kind::Beside => {}
         }
     }
     foreign.sort();

@@ -158,11 +158,21 @@ impl<'a> Verifier<'a> {
 
     fn segments(&mut self, segments: &[SegmentFile]) -> io::Result<()> {
         let first = segments.first().map(|segment| segment.base);
-        let known = self.checkpoint.map(|checkpoint| checkpoint.start);
+        let known = self.checkpoint.as_ref().map(|saved| saved.start);
         let start = known.or(first).unwrap_or_default();
-        let point = self.checkpoint.map_or(start, |c| c.recovery_point);
+        let point = self.checkpoint.as_ref();
+        let point = point.map_or(start, |saved| saved.recovery_point);
         self.verdict.start = start;
         self.verdict.recovery_point = point;
+        // What retention let go of, and a crash kept it from removing.
+        let below = segments.partition_point(|segment| segment.base <= start);
+        let (below, segments) = segments.split_at(below.saturating_sub(1));
+        if !below.is_empty() && known.is_some() {
+            let count = below.len();
+            let note = format!("{count} segments below the log start are to be removed");
+            self.verdict.notes.push(note);
+        }
+        let first = segments.first().map(|segment| segment.base);
         let begins_late = first.is_some_and(|first| first > start);
         if begins_late || (first.is_none() && point > start) {
             self.missing(start);
@@ -302,7 +312,7 @@ impl<'a> Verifier<'a> {
 
     /// A data batch where the checkpoint knows only control batches: no reader would be shown it.
     fn hidden(&mut self, segment: &SegmentFile, position: u64, batch: &PlacedBatch) {
-        let Some(checkpoint) = self.checkpoint else {
+        let Some(checkpoint) = &self.checkpoint else {
             return;
         };
         let is_below = batch.next_offset() <= checkpoint.recovery_point;
