@@ -8,6 +8,7 @@
 pub mod allowed;
 pub mod ambient;
 pub mod arrows;
+pub mod evidence;
 pub mod functions;
 pub mod leftovers;
 pub mod length;

@@ -2,8 +2,8 @@
 
 use felix_tidy::source::Source;
 use felix_tidy::{
-    Fault, allowed, ambient, arrows, functions, leftovers, length, links, privacy, seams, sharing,
-    tree,
+    Fault, allowed, ambient, arrows, evidence, functions, leftovers, length, links, privacy, seams,
+    sharing, tree,
 };
 
 fn files() -> Vec<tree::File> {
@@ -82,4 +82,11 @@ fn links_in_documents_lead_somewhere() {
 #[test]
 fn no_text_names_a_machine_or_a_registry() {
     assert_tidy(&privacy::check(&files()));
+}
+
+#[test]
+fn every_claim_about_a_projection_is_shown_by_a_test_that_is_there() {
+    let files = files();
+    assert!(files.iter().any(|file| file.path == evidence::DOCUMENT));
+    assert_tidy(&evidence::check(&files, &Source::of(&files)));
 }
