@@ -4,6 +4,7 @@
 
 mod catalog;
 mod connections;
+mod felix_log;
 mod harness;
 mod heavy;
 mod http;

@@ -145,9 +145,9 @@ impl Truth {
         let same = owed.iter().zip(found).take_while(|(a, b)| a == b).count();
         let is_right = match (is_full, kind) {
             (true, _) => found.len() == owed.len() && same == owed.len(),
-            (false, IndexKind::Offset) => same == found.len() && found.len() % entry == 0,
+            (false, IndexKind::Offset) => same == found.len() && found.len().is_multiple_of(entry),
             (false, IndexKind::Time) => {
-                found.len() % entry == 0
+                found.len().is_multiple_of(entry)
                     && (same == found.len()
                         || (same + entry >= found.len() && self.is_last_time_met))
             }
