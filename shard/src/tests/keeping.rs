@@ -4,13 +4,16 @@
 use super::simulated::life;
 use super::{Rig, batch, large_batch, run_in};
 use crate::disk::Dir;
+use crate::log::{Log, OpenReason, Opening};
 use crate::runtime;
 use crate::runtime::simulated::Simulation;
 use felix_core::batch::BatchBuilder;
 use felix_core::shards::{Acks, Append, Fetch, FetchPart, ShardState};
 use felix_core::{Batch, Durability, Offset, Retention, ShardError, ShardId, Shards, Timestamp};
+use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 const SEGMENT_BYTES: u64 = 64 << 10;
@@ -192,4 +195,46 @@ fn a_shard_that_takes_long_to_recover_holds_up_no_other() {
         bench.core.opened().await;
         assert!(is_open(&bench, 0));
     });
+}
+
+#[test]
+fn reading_a_log_of_many_small_batches_leaves_others_their_turns() {
+    const BATCHES: usize = 300;
+    let rig = Rig {
+        flush_interval: super::FOREVER,
+        ..Rig::new(1, Durability::Periodic)
+    };
+    let simulation = Simulation::new(13);
+    life(&simulation, rig, move |router, shard| async move {
+        for _ in 0..BATCHES {
+            append(&router, shard, 10).await;
+        }
+    });
+    // Nothing was flushed, so all of it is read, in one chunk.
+    let turns = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&turns);
+    simulation.run(async move {
+        let others = Rc::clone(&counted);
+        let task = runtime::spawn_local(async move {
+            loop {
+                runtime::breathe().await;
+                others.set(others.get() + 1);
+            }
+        });
+        let spec = rig.specs(Path::new("/data")).remove(0);
+        let opening = Opening {
+            reason: OpenReason::Restart,
+            generation_floor: spec.generation_floor,
+            now: Timestamp(0),
+            verify: false,
+        };
+        counted.set(0);
+        let opened = Log::open(&spec.directory, rig.config().log, opening).await;
+        let (log, recovery) = opened.unwrap();
+        assert_eq!(log.end(), Offset::new(BATCHES as u64));
+        assert_eq!(recovery.scanned_batches, BATCHES as u64);
+        drop(task);
+    });
+    // Which of two ready tasks goes on is drawn: some half of the turns are the others'.
+    assert!(turns.get() > BATCHES / 2, "{} turns", turns.get());
 }
