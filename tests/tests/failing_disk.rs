@@ -264,7 +264,7 @@ fn a_shard_whose_index_files_cannot_be_written_goes_on_and_they_follow_when_they
         let is_said = |log: &str| {
             let mut lines = log.lines();
             lines.any(|line| {
-                line.contains("index files cannot be written")
+                line.contains("index files or a checkpoint cannot be written")
                     && line.contains(&format!("{TOPIC}-0"))
                     && line.contains("No space left")
             })
