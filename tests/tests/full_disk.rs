@@ -146,6 +146,8 @@ fn fills_and_goes_on(kind: FileSystem) {
     assert_full(&broker, &mut wire, &data);
     acknowledged.check(&mut wire);
     broker.kill();
+    // And what the killed one gave back.
+    disk.fill(0);
     broker.start_again();
     assert!(!reserve.exists(), "the tables of the logs took its place");
     for _ in 0..2 {
