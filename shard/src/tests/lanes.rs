@@ -1,7 +1,6 @@
 //! What lanes and tables promise.
 
 use super::{FOREVER, Never, Rig, batch, run, run_in};
-use crate::event::step_aside;
 use felix_core::limits::LANE_CREDITS;
 use felix_core::shards::{Acks, Append, ShardState};
 use felix_core::{Durability, Generation, Offset, ShardError, Shards};
@@ -209,11 +208,19 @@ fn an_idle_core_sleeps() {
                 bench.metric("felix_storage_unsynced_bytes") == 0
             })
             .await;
-        step_aside().await;
-        // Asking for the numbers begins them anew.
-        let _: glommio::ExecutorStats = glommio::executor().executor_stats();
-        glommio::timer::sleep(Duration::from_millis(200)).await;
-        let ran = glommio::executor().executor_stats().tasks_executed();
-        assert!(ran <= 5, "{ran} tasks ran while nothing happened");
+        // What the append left to do, such as a look at the free space, may be done meanwhile; what
+        // ticks is done in every window.
+        let mut fewest = u64::MAX;
+        for _ in 0..10 {
+            // Asking for the numbers begins them anew.
+            let _: glommio::ExecutorStats = glommio::executor().executor_stats();
+            glommio::timer::sleep(Duration::from_millis(200)).await;
+            let ran = glommio::executor().executor_stats().tasks_executed();
+            fewest = fewest.min(ran);
+            if fewest <= 2 {
+                break;
+            }
+        }
+        assert!(fewest <= 2, "{fewest} tasks ran while nothing happened");
     });
 }
