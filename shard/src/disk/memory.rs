@@ -1,16 +1,27 @@
 //! A disk in memory, for simulations. It keeps what is in the page cache and what is on the device
-//! apart: a power loss leaves the second.
+//! apart: a power loss leaves the second, and of what was on its way whatever chance leaves. It fails
+//! as it is told to.
+
+mod content;
+mod faults;
+
+pub(crate) use faults::Faults;
 
 use super::real_dir::TEMPORARY;
 use super::{Patience, ReplaceError};
-use crate::runtime::{breathe, simulated};
+use crate::runtime::{breathe, simulated, sleep};
 use bytes::Bytes;
+use content::Content;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
+
+/// The longest flush of a device that is well.
+const FLUSH_US_MAX: u64 = 500;
 
 /// The disk of the simulation that this thread runs, if it runs one.
 pub(crate) fn current() -> Option<Rc<MemoryDisk>> {
@@ -21,52 +32,175 @@ pub(crate) fn current() -> Option<Rc<MemoryDisk>> {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryDisk {
     dirs: RefCell<BTreeMap<PathBuf, Rc<Names>>>,
+    faults: Cell<Faults>,
 }
+
+type Entries = BTreeMap<String, Rc<Content>>;
 
 /// The names in a directory: those that the kernel knows, and those on the device.
 #[derive(Debug, Default)]
 struct Names {
-    cached: RefCell<BTreeMap<String, Rc<Content>>>,
-    durable: RefCell<BTreeMap<String, Rc<Content>>>,
+    cached: RefCell<Entries>,
+    durable: RefCell<Entries>,
+    /// Changed, not on the device, and taken for clean: their sync has failed.
+    lost: RefCell<BTreeSet<String>>,
 }
 
-/// What a file holds: in the page cache, and on the device.
-#[derive(Debug, Default)]
-struct Content {
-    cached: RefCell<Vec<u8>>,
-    durable: RefCell<Vec<u8>>,
-}
+impl Names {
+    fn put(&self, name: &str, content: &Rc<Content>) {
+        self.lost.borrow_mut().remove(name);
+        self.cached
+            .borrow_mut()
+            .insert(name.to_owned(), Rc::clone(content));
+    }
 
-impl Content {
-    fn sync(&self) {
-        self.durable.borrow_mut().clone_from(&self.cached.borrow());
+    fn take(&self, name: &str) {
+        self.lost.borrow_mut().remove(name);
+        self.cached.borrow_mut().remove(name);
+    }
+
+    /// Names that are not on the device as the kernel knows them, and how it does.
+    fn changed(&self) -> Vec<(String, Option<Rc<Content>>)> {
+        let (cached, durable) = (self.cached.borrow(), self.durable.borrow());
+        let names: BTreeSet<&String> = cached.keys().chain(durable.keys()).collect();
+        let is_same = |name: &&&String| match (cached.get(**name), durable.get(**name)) {
+            (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        names
+            .iter()
+            .filter(|name| !is_same(name))
+            .map(|name| ((*name).clone(), cached.get(*name).cloned()))
+            .collect()
+    }
+
+    /// Changes get to the device, except those for which `stays_behind`.
+    fn sync(&self, mut stays_behind: impl FnMut(&str) -> bool) {
+        for (name, content) in self.changed() {
+            if stays_behind(&name) {
+                continue;
+            }
+            let mut durable = self.durable.borrow_mut();
+            match content {
+                Some(content) => durable.insert(name, content),
+                None => durable.remove(&name),
+            };
+        }
+    }
+
+    /// What the device has is all that there is.
+    fn settle(&self) {
+        self.cached.borrow_mut().clone_from(&self.durable.borrow());
+        self.lost.borrow_mut().clear();
     }
 }
 
 impl MemoryDisk {
-    /// The power fails: what was not synced is gone.
+    /// It fails like this from now on.
+    pub(crate) fn set_faults(&self, faults: Faults) {
+        self.faults.set(faults);
+    }
+
+    /// The power fails, and what was not synced is gone.
     pub(crate) fn lose_power(&self) {
         for names in self.dirs.borrow().values() {
-            let durable = names.durable.borrow().clone();
-            for content in durable.values() {
-                content
-                    .cached
-                    .borrow_mut()
-                    .clone_from(&content.durable.borrow());
+            names.settle();
+            for content in names.cached.borrow().values() {
+                content.lose_all();
             }
-            *names.cached.borrow_mut() = durable;
         }
     }
 
-    pub(super) async fn open_dir(&self, path: &Path) -> io::Result<MemoryDir> {
+    /// The power fails, and of what was not synced this and that is there.
+    pub(crate) fn lose_power_by_chance(&self, random: &mut fastrand::Rng) {
+        for names in self.dirs.borrow().values() {
+            let lost = names.lost.take();
+            names.sync(|name| lost.contains(name) || random.bool());
+            names.settle();
+            for content in names.cached.borrow().values() {
+                content.lose_some(random);
+            }
+        }
+    }
+
+    /// The files of a directory and what they hold, as the kernel knows them.
+    pub(crate) fn files(&self, dir: &Path) -> Vec<(String, Vec<u8>)> {
+        let dirs = self.dirs.borrow();
+        let Some(names) = dirs.get(dir) else {
+            return Vec::new();
+        };
+        let cached = names.cached.borrow();
+        let files = cached.iter();
+        files
+            .map(|(name, content)| (name.clone(), content.bytes()))
+            .collect()
+    }
+
+    pub(super) async fn open_dir(self: &Rc<Self>, path: &Path) -> io::Result<MemoryDir> {
         breathe().await;
         let names = Rc::clone(self.dirs.borrow_mut().entry(path.to_owned()).or_default());
         Ok(MemoryDir {
             path: path.to_owned(),
             names,
+            disk: Rc::clone(self),
             temporary: Cell::default(),
         })
     }
+
+    fn bytes(&self) -> usize {
+        let dirs = self.dirs.borrow();
+        let names = dirs.values().map(|names| {
+            let cached = names.cached.borrow();
+            cached.values().map(|content| content.size()).sum::<usize>()
+        });
+        names.sum()
+    }
+
+    /// How many of `bytes` more there is space for.
+    fn space(&self, bytes: usize) -> usize {
+        self.faults.get().capacity.map_or(bytes, |capacity| {
+            bytes.min(capacity.saturating_sub(self.bytes()))
+        })
+    }
+
+    /// Whether that goes wrong which goes wrong so often.
+    fn fails(&self, of: impl FnOnce(Faults) -> u32) -> bool {
+        let chance = of(self.faults.get());
+        chance > 0 && draw(|random| random.u32(..10_000)) < chance
+    }
+
+    async fn wait_for_device(&self) {
+        let faults = self.faults.get();
+        let pause = if self.fails(|faults| faults.stall) {
+            faults.slow
+        } else {
+            Duration::from_micros(draw(|random| random.u64(..FLUSH_US_MAX)))
+        };
+        sleep(pause).await;
+    }
+
+    async fn flush(&self, content: &Content) -> io::Result<()> {
+        let work = content.begin_flush();
+        self.wait_for_device().await;
+        if self.fails(|faults| faults.flush) {
+            draw(|random| content.fail_flush(&work, random));
+            return Err(broken());
+        }
+        if !self.faults.get().lies {
+            content.end_flush(&work);
+        }
+        Ok(())
+    }
+}
+
+fn draw<T>(draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {
+    let simulation = simulated::current().expect("the disk of a simulation is used in one");
+    simulation.draw(draw)
+}
+
+fn broken() -> io::Error {
+    io::Error::from_raw_os_error(libc::EIO)
 }
 
 /// A directory of the disk.
@@ -74,6 +208,7 @@ impl MemoryDisk {
 pub(crate) struct MemoryDir {
     path: PathBuf,
     names: Rc<Names>,
+    disk: Rc<MemoryDisk>,
     temporary: Cell<u64>,
 }
 
@@ -86,6 +221,7 @@ impl MemoryDir {
         MemoryFile {
             path: self.path.join(name),
             content: Rc::clone(content),
+            disk: Rc::clone(&self.disk),
         }
     }
 
@@ -106,66 +242,75 @@ impl MemoryDir {
     }
 
     pub(super) fn create_file(&self, name: &str) -> io::Result<MemoryFile> {
-        let mut names = self.names.cached.borrow_mut();
-        if names.contains_key(name) {
+        if self.find(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
+        if self.disk.fails(|faults| faults.write) {
+            return Err(broken());
+        }
         let content: Rc<Content> = Rc::default();
-        names.insert(name.to_owned(), Rc::clone(&content));
+        self.names.put(name, &content);
         Ok(self.file(name, &content))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
-        self.names.cached.borrow_mut().remove(name);
+        self.names.take(name);
         Ok(())
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
         if let Some(content) = self.find(name) {
-            content.cached.borrow_mut().resize(place(bytes), 0);
+            content.resize(place(bytes));
         }
         Ok(())
     }
 
     pub(super) async fn sync(&self) -> io::Result<()> {
-        breathe().await;
-        let cached = self.names.cached.borrow().clone();
-        *self.names.durable.borrow_mut() = cached;
+        let changed = self.names.changed();
+        self.disk.wait_for_device().await;
+        if self.disk.fails(|faults| faults.sync) {
+            let mut lost = self.names.lost.borrow_mut();
+            lost.extend(changed.into_iter().map(|(name, _)| name));
+            return Err(broken());
+        }
+        let lost = self.names.lost.borrow();
+        if !self.disk.faults.get().lies {
+            self.names.sync(|name| lost.contains(name));
+        }
         Ok(())
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn size_of(&self, name: &str) -> io::Result<Option<u64>> {
-        let found = self.find(name);
-        Ok(found.map(|content| content.cached.borrow().len() as u64))
+        Ok(self.find(name).map(|content| content.size() as u64))
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        Ok(self
-            .find(name)
-            .map(|content| content.cached.borrow().clone()))
+        if self.disk.fails(|faults| faults.read) {
+            return Err(broken());
+        }
+        Ok(self.find(name).map(|content| content.bytes()))
     }
 
     pub(super) async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
         let number = self.temporary.replace(self.temporary.get() + 1);
         let temporary = format!("{name}.{number}{TEMPORARY}");
-        let content: Rc<Content> = Rc::default();
-        self.names
-            .cached
-            .borrow_mut()
-            .insert(temporary.clone(), Rc::clone(&content));
+        let file = self
+            .create_file(&temporary)
+            .map_err(ReplaceError::Unwritten)?;
         breathe().await;
-        *content.cached.borrow_mut() = bytes;
-        breathe().await;
-        content.sync();
-        {
-            let mut names = self.names.cached.borrow_mut();
-            names.remove(&temporary);
-            names.insert(name.to_owned(), content);
+        let written = match file.write_at(&bytes, 0) {
+            Ok(()) => file.flush().await,
+            Err(cause) => Err(cause),
+        };
+        if let Err(cause) = written {
+            self.names.take(&temporary);
+            return Err(ReplaceError::Unwritten(cause));
         }
+        self.names.take(&temporary);
+        self.names.put(name, &file.content);
         self.sync().await.map_err(ReplaceError::Unsynced)
     }
 }
@@ -175,6 +320,7 @@ impl MemoryDir {
 pub(crate) struct MemoryFile {
     path: PathBuf,
     content: Rc<Content>,
+    disk: Rc<MemoryDisk>,
 }
 
 impl MemoryFile {
@@ -183,31 +329,35 @@ impl MemoryFile {
     }
 
     pub(super) fn size(&self) -> u64 {
-        self.content.cached.borrow().len() as u64
+        self.content.size() as u64
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
-        let mut cached = self.content.cached.borrow_mut();
         let start = place(position);
-        let end = start + bytes.len();
-        if cached.len() < end {
-            cached.resize(end, 0);
+        if self.disk.fails(|faults| faults.write) {
+            let short = draw(|random| random.usize(..=bytes.len()));
+            self.content.write(&bytes[..short], start);
+            return Err(broken());
         }
-        cached[start..end].copy_from_slice(bytes);
+        let more = (start + bytes.len()).saturating_sub(self.content.size());
+        let space = self.disk.space(more);
+        if space < more {
+            let short = (bytes.len() + space).saturating_sub(more);
+            self.content.write(&bytes[..short], start);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.content.write(bytes, start);
         Ok(())
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.content.cached.borrow_mut().resize(place(bytes), 0);
+        self.content.resize(place(bytes));
         Ok(())
     }
 
     pub(super) async fn flush(&self) -> io::Result<()> {
-        breathe().await;
-        self.content.sync();
-        Ok(())
+        self.disk.flush(&self.content).await
     }
 
     pub(super) async fn read(
@@ -219,7 +369,10 @@ impl MemoryFile {
         if patience == Patience::Wait {
             breathe().await;
         }
-        let cached = self.content.cached.borrow();
+        if self.disk.fails(|faults| faults.read) {
+            return Err(broken());
+        }
+        let cached = self.content.bytes();
         let start = place(position).min(cached.len());
         let end = start.saturating_add(bytes_max).min(cached.len());
         Ok(Bytes::copy_from_slice(&cached[start..end]))

@@ -2,6 +2,8 @@
 //! the thread runs a simulation, an executor on virtual time.
 
 #[cfg(test)]
+pub(crate) mod broken;
+#[cfg(test)]
 pub(crate) mod simulated;
 
 use std::future::Future;

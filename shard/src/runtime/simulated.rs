@@ -1,6 +1,7 @@
 //! An executor of one thread on virtual time: which of the ready tasks runs next, and how long a turn
 //! takes, is drawn from a seed, so that one seed is one run. Time goes on when nothing is ready.
 
+use super::broken::Broken;
 use crate::disk::memory::MemoryDisk;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use felix_core::{Clock, Monotonic, Timestamp};
@@ -29,6 +30,7 @@ pub(crate) fn current() -> Option<Rc<Simulation>> {
 pub(crate) struct Simulation {
     random: RefCell<fastrand::Rng>,
     disk: Rc<MemoryDisk>,
+    broken: Cell<Option<Broken>>,
     now: Cell<Duration>,
     numbers: Cell<u64>,
     tasks: RefCell<HashMap<u64, Work>>,
@@ -59,6 +61,7 @@ impl Simulation {
         Rc::new(Self {
             random: RefCell::new(fastrand::Rng::with_seed(seed)),
             disk: Rc::default(),
+            broken: Cell::default(),
             now: Cell::default(),
             numbers: Cell::default(),
             tasks: RefCell::default(),
@@ -72,6 +75,16 @@ impl Simulation {
     /// Its disk, which outlives crashes.
     pub(crate) fn disk(&self) -> &Rc<MemoryDisk> {
         &self.disk
+    }
+
+    /// The engine in it is broken like that.
+    pub(crate) fn break_engine(&self, broken: Option<Broken>) {
+        self.broken.set(broken);
+    }
+
+    /// Whether the engine in it is broken like that.
+    pub(crate) fn is_broken(&self, broken: Broken) -> bool {
+        self.broken.get() == Some(broken)
     }
 
     /// Chance.

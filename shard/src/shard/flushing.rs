@@ -3,6 +3,8 @@
 
 use super::{Effects, Failed, Phase, Shard};
 use crate::log::{Flush, Flushed, Log, LogError};
+#[cfg(test)]
+use crate::runtime::broken::{self, Broken};
 use felix_core::Durability;
 
 impl Shard {
@@ -46,7 +48,14 @@ impl Shard {
         if self.spec.durability != Durability::OnCommit {
             return (0, Effects::default());
         }
-        let moved = open.advance(open.log.durable_end());
+        let durable_end = open.log.durable_end();
+        #[cfg(test)]
+        let durable_end = if broken::is(Broken::CommittedBeforeFlush) {
+            open.log.end()
+        } else {
+            durable_end
+        };
+        let moved = open.advance(durable_end);
         let committed = open.commit();
         let room = open.has_room_for_parked();
         (

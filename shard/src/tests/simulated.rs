@@ -1,13 +1,20 @@
-//! A whole core on virtual time and a disk in memory.
+//! Whole meshes on virtual time and a disk in memory that fails and forgets: one seed, one story.
+
+mod model;
+mod story;
 
 use super::{Rig, batch};
+use crate::runtime::broken::Broken;
 use crate::runtime::simulated::{SimulatedClock, Simulation};
 use crate::{Core, Router, mesh};
 use felix_core::blocking::Here;
 use felix_core::shards::{Acks, Append};
 use felix_core::{Clock, Durability, Offset, ShardId, Shards, Stalls};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
+use story::Told;
 
 /// Starts a core over whatever the disk of the simulation holds, does `scenario` with it, and lets
 /// the process end there without a word.
@@ -60,5 +67,83 @@ fn what_was_committed_survives_a_power_loss_and_what_was_only_written_a_kill() {
             let next = append(&router, shard, "b").await;
             assert_eq!(next == Offset::new(1), survives, "{durability:?}: {next}");
         });
+    }
+}
+
+/// How many stories a run of all tests tells at most, and how long it takes for that.
+const STORIES: u64 = 500;
+const STORIES_TAKE: Duration = Duration::from_secs(20);
+
+/// How many the full run tells.
+const STORIES_FULL: u64 = 10_000;
+
+/// How many a broken engine gets to be found out.
+const STORIES_OF_BROKEN: u64 = 300;
+
+fn tell(seed: u64) -> Told {
+    let told = catch_unwind(AssertUnwindSafe(|| story::tell(seed, None)));
+    told.unwrap_or_else(|panic| {
+        eprintln!(
+            "the story of seed {seed} breaks a promise; tell it again with \
+             FELIX_TESTS_SIMULATED_SEED={seed} cargo test -p felix-shard --lib simulated"
+        );
+        resume_unwind(panic)
+    })
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number")),
+    )
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "bounds the test, not what it tests"
+)]
+fn promises_hold_through_crashes_and_faults_whatever_the_seed() {
+    if let Some(seed) = number("FELIX_TESTS_SIMULATED_SEED") {
+        println!("{:?}", tell(seed));
+        return;
+    }
+    let is_full = std::env::var_os("FELIX_TESTS_FULL").is_some();
+    let asked = number("FELIX_TESTS_SIMULATED_STORIES");
+    let stories = asked.unwrap_or(if is_full { STORIES_FULL } else { STORIES });
+    let base = fastrand::u64(..u64::MAX / 2);
+    println!("FELIX_TESTS_SIMULATED_SEED={base} and those that follow");
+    let begun = Instant::now();
+    let mut all = Told::default();
+    let mut count = 0;
+    for seed in base..base + stories {
+        if !is_full && asked.is_none() && begun.elapsed() > STORIES_TAKE {
+            break;
+        }
+        let told = tell(seed);
+        count += 1;
+        all.lives += told.lives;
+        all.acknowledged += told.acknowledged;
+        all.lost += told.lost;
+    }
+    println!("{count} stories: {all:?}");
+    assert!(all.acknowledged > 0 && all.lost > 0, "nothing was at stake");
+}
+
+#[test]
+fn one_seed_tells_one_story() {
+    for seed in 0..10 {
+        assert_eq!(tell(seed), tell(seed));
+    }
+}
+
+#[test]
+fn engines_that_are_broken_on_purpose_are_found_out() {
+    for broken in [Broken::FlushSkipped, Broken::CommittedBeforeFlush] {
+        let is_found = |seed| catch_unwind(|| story::tell(seed, Some(broken))).is_err();
+        let found = (0..STORIES_OF_BROKEN).find(|seed| is_found(*seed));
+        println!("{broken:?}: found out by seed {found:?}");
+        assert!(found.is_some(), "nobody notices {broken:?}");
     }
 }

@@ -1,0 +1,25 @@
+//! What a disk in memory does wrong, and how often.
+
+use std::time::Duration;
+
+/// Chances are in ten thousand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Faults {
+    /// A write fails, and part of it is there; or a file is not made.
+    pub(crate) write: u32,
+    /// A read fails.
+    pub(crate) read: u32,
+    /// A flush of a file fails.
+    pub(crate) flush: u32,
+    /// The sync of a directory fails.
+    pub(crate) sync: u32,
+    /// A flush takes `slow`.
+    pub(crate) stall: u32,
+    /// How long a slow flush takes.
+    pub(crate) slow: Duration,
+    /// Bytes of all files together; `None`: no bound.
+    pub(crate) capacity: Option<usize>,
+    /// Flushes say that they have flushed, and do not: no engine is safe on such a disk, and
+    /// whoever checks one is to notice.
+    pub(crate) lies: bool,
+}

@@ -1,0 +1,19 @@
+//! Engines that are broken on purpose, so that the simulation can show that it notices.
+
+/// What is broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Broken {
+    /// Flushes say that they have flushed, and do not.
+    FlushSkipped,
+    /// A flush commits what was written since it began, too.
+    CommittedBeforeFlush,
+    /// Recovery looks for batches beyond one that is not whole.
+    RecoveryPastHole,
+    /// What the offset index says is not checked.
+    IndexTrusted,
+}
+
+/// Whether this thread simulates an engine that is broken like that.
+pub(crate) fn is(broken: Broken) -> bool {
+    super::simulated::current().is_some_and(|simulation| simulation.is_broken(broken))
+}

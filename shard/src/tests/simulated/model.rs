@@ -1,0 +1,251 @@
+//! What a shard has promised, and whether it keeps that.
+
+use felix_core::batch::BatchBuilder;
+use felix_core::{Batch, Durability, Generation, Offset, PlacedBatch, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What of a batch no broker changes: all but base offset and generation.
+const KEPT_FROM: usize = 16;
+
+/// How a life ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Crash {
+    /// The process was killed; the kernel goes on.
+    Kill,
+    /// The power failed.
+    Power,
+}
+
+/// What happened to a batch that was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// Nobody knows.
+    Open,
+    /// In the log, at this offset: it was acknowledged, or shown.
+    At(Offset),
+    /// A crash has taken it, and nothing may bring it back.
+    Gone,
+}
+
+#[derive(Debug)]
+struct Sent {
+    bytes: Vec<u8>,
+    fate: Fate,
+    /// When the broker first said where it is: an acknowledgement, or a reader that saw it.
+    known: Option<Duration>,
+    generation: Option<Generation>,
+    timestamps: Vec<Timestamp>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Model {
+    durability: Durability,
+    /// What may be lost of a periodic shard when the power fails.
+    lag: Duration,
+    sent: BTreeMap<u64, Sent>,
+    /// What any reader ever saw: which batch at which offset and generation.
+    seen: BTreeMap<(Offset, Generation), u64>,
+    generation: Generation,
+    start: Offset,
+    /// The greatest offset that this life has acknowledged or shown.
+    end: Offset,
+    acknowledged: u64,
+    lost: u64,
+}
+
+impl Model {
+    pub(super) fn new(durability: Durability, lag: Duration) -> Self {
+        Self {
+            durability,
+            lag,
+            sent: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            generation: Generation::new(0),
+            start: Offset::ZERO,
+            end: Offset::ZERO,
+            acknowledged: 0,
+            lost: 0,
+        }
+    }
+
+    /// How many batches were acknowledged, and how many a crash took that it may take.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.acknowledged, self.lost)
+    }
+
+    /// Where a reader may begin.
+    pub(super) fn span(&self) -> (Offset, Offset) {
+        (self.start, self.end)
+    }
+
+    /// A new batch, whose records say which it is.
+    pub(super) fn send(&mut self, random: &mut fastrand::Rng, now: Timestamp) -> (u64, Batch) {
+        let id = self.sent.len() as u64;
+        let count = random.usize(1..=4);
+        let timestamps: Vec<_> = (0..count)
+            .map(|_| Timestamp(now.0 - random.i64(0..50)))
+            .collect();
+        let size = random.usize(0..150);
+        let value = format!("{id}:{}", "x".repeat(size));
+        let start = BatchBuilder::new();
+        let builder = timestamps.iter().fold(start, |builder, time| {
+            builder.record(*time, None, Some(value.as_bytes()))
+        });
+        let bytes = builder.build();
+        let sent = Sent {
+            bytes: bytes.to_vec(),
+            fate: Fate::Open,
+            known: None,
+            generation: None,
+            timestamps,
+        };
+        self.sent.insert(id, sent);
+        (id, Batch::parse(bytes).expect("the builder builds batches"))
+    }
+
+    /// The broker says that the batch is at `offset`.
+    pub(super) fn acknowledged(&mut self, id: u64, offset: Offset, now: Duration) {
+        self.acknowledged += 1;
+        self.is_at(id, offset, now);
+        let count = self.sent[&id].timestamps.len() as u64;
+        self.end = self.end.max(offset.after(count));
+    }
+
+    fn is_at(&mut self, id: u64, offset: Offset, now: Duration) {
+        let sent = self.sent.get_mut(&id).expect("it was sent");
+        match sent.fate {
+            Fate::Open => sent.fate = Fate::At(offset),
+            Fate::At(known) => assert_eq!(known, offset, "batch {id} is in two places"),
+            Fate::Gone => panic!("batch {id}, which a crash took, is back at {offset}"),
+        }
+        sent.known.get_or_insert(now);
+    }
+
+    /// A reader sees these batches, the first of which holds `from`.
+    pub(super) fn shown(&mut self, from: Offset, batches: &[PlacedBatch], now: Duration) {
+        let mut next = None;
+        let mut generation = Generation::new(0);
+        for batch in batches {
+            let base = batch.base_offset();
+            match next {
+                None => assert!(
+                    base <= from && from < batch.next_offset(),
+                    "a read from {from} begins with the batch at {base}"
+                ),
+                Some(next) => assert_eq!(base, next, "a hole, or two batches at one offset"),
+            }
+            next = Some(batch.next_offset());
+            assert!(
+                batch.generation() >= generation,
+                "generations fall at {base}"
+            );
+            generation = batch.generation();
+            let id = id_of(batch);
+            let before = self.seen.insert((base, generation), id);
+            assert!(
+                before.is_none_or(|before| before == id),
+                "readers saw batches {before:?} and {id} at {base}, generation {generation}"
+            );
+            self.is_at(id, base, now);
+            let sent = self.sent.get_mut(&id).expect("it was sent");
+            assert_eq!(
+                sent.bytes[KEPT_FROM..],
+                batch.bytes()[KEPT_FROM..],
+                "batch {id} at {base} is not as it was sent"
+            );
+            let first = *sent.generation.get_or_insert(generation);
+            assert_eq!(first, generation, "batch {id} at {base} changed generation");
+        }
+        self.end = self.end.max(next.unwrap_or_default());
+    }
+
+    /// A reader who asked when the shard reached from `start` to `end` was told of these bounds.
+    pub(super) fn bounds(&mut self, (start, end): (Offset, Offset), told: (Offset, Offset)) {
+        assert!(
+            told.0 >= start && told.1 >= end,
+            "a reader knew of {start}..{end} and was told {}..{}",
+            told.0,
+            told.1
+        );
+        self.start = self.start.max(told.0);
+    }
+
+    /// The life is over, at `now`.
+    pub(super) fn crashed(&mut self, crash: Crash, now: Duration) {
+        for sent in self.sent.values_mut() {
+            let keeps = match (crash, self.durability) {
+                (Crash::Kill, _) | (Crash::Power, Durability::OnCommit) => true,
+                (Crash::Power, Durability::Periodic) => {
+                    sent.known.is_some_and(|known| known + self.lag < now)
+                }
+                (Crash::Power, Durability::None) => false,
+            };
+            if !keeps {
+                sent.known = None;
+            }
+        }
+        self.end = Offset::ZERO;
+    }
+
+    /// The shard is open again at `generation`, and this is all of it. What it shows now it has
+    /// flushed, whatever its policy.
+    pub(super) fn reopened(
+        &mut self,
+        (start, end): (Offset, Offset),
+        generation: Generation,
+        batches: &[PlacedBatch],
+    ) {
+        assert!(
+            generation > self.generation,
+            "the generation was {} and is {generation}",
+            self.generation
+        );
+        self.generation = generation;
+        let found: BTreeMap<u64, Offset> = batches
+            .iter()
+            .map(|batch| (id_of(batch), batch.base_offset()))
+            .collect();
+        assert_eq!(found.len(), batches.len(), "a batch is there twice");
+        for (id, sent) in &mut self.sent {
+            if found.contains_key(id) {
+                // Shown below.
+                continue;
+            }
+            if let (Fate::At(offset), Some(_)) = (sent.fate, sent.known) {
+                assert!(
+                    offset < start,
+                    "batch {id} at {offset} was promised and is lost: the log is {start}..{end}"
+                );
+                continue;
+            }
+            if sent.fate != Fate::Gone {
+                self.lost += 1;
+            }
+            sent.fate = Fate::Gone;
+        }
+        if let Some(first) = batches.first() {
+            self.shown(first.base_offset(), batches, Duration::ZERO);
+        }
+        for id in found.keys() {
+            let sent = self.sent.get_mut(id).expect("it was sent");
+            sent.known = Some(Duration::ZERO);
+        }
+        let last = batches.last().map_or(start, PlacedBatch::next_offset);
+        assert_eq!(last, end, "the log does not reach to its end");
+        self.start = start;
+        self.end = end;
+    }
+}
+
+/// Which of the batches sent this is, as its records say.
+fn id_of(batch: &PlacedBatch) -> u64 {
+    let records = batch
+        .records()
+        .expect("a batch that a reader gets is whole");
+    let value = records[0].value.as_ref().expect("it has a value");
+    let text = std::str::from_utf8(value).expect("it is text");
+    let id = text.split(':').next().expect("it begins with its number");
+    id.parse().expect("it begins with its number")
+}

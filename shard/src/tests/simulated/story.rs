@@ -1,0 +1,360 @@
+//! One seed's story: lives of a mesh, crashes between them, and the promises checked after each.
+
+use super::model::{Crash, Model};
+use crate::disk::memory::Faults;
+use crate::runtime::broken::Broken;
+use crate::runtime::simulated::{SimulatedClock, Simulation};
+use crate::tests::{Never, Rig, STALL_BOUNDS, batches};
+use crate::{Core, Router, mesh, runtime};
+use felix_core::blocking::Here;
+use felix_core::limits::FETCH_BYTES_MAX;
+use felix_core::shards::{
+    Acks, Append, Fetch, FetchPart, Fetched, OffsetQuery, OffsetSpec, ShardState,
+};
+use felix_core::{
+    Clock, Durability, Monotonic, Offset, PlacedBatch, ShardId, Shards, Stalls, Timestamp,
+};
+use futures_util::future::{Either, select};
+use std::cell::RefCell;
+use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+const ROOT: &str = "/data";
+
+/// A flush that is well, or slow, and the turns until it begins, all taken generously.
+const LAG: Duration = Duration::from_millis(100);
+
+/// What a story went through.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Told {
+    pub(super) acknowledged: u64,
+    pub(super) lost: u64,
+    pub(super) lives: u32,
+    /// When it ended.
+    pub(super) ended: Duration,
+}
+
+/// See the module.
+#[derive(Clone)]
+struct Story {
+    simulation: Rc<Simulation>,
+    rig: Rig,
+    shards: Rc<Vec<ShardId>>,
+    models: Rc<Vec<RefCell<Model>>>,
+}
+
+/// Tells the story of `seed`, with an engine that is broken like that. Panics where a promise is not
+/// kept.
+pub(super) fn tell(seed: u64, broken: Option<Broken>) -> Told {
+    let simulation = Simulation::new(seed);
+    simulation.break_engine(broken);
+    let rig = simulation.draw(rig);
+    let shards: Vec<_> = rig.stream().shard_ids().collect();
+    let lag = rig.flush_interval + LAG;
+    let models = shards
+        .iter()
+        .map(|_| RefCell::new(Model::new(rig.durability, lag)))
+        .collect();
+    let story = Story {
+        simulation,
+        rig,
+        shards: Rc::new(shards),
+        models: Rc::new(models),
+    };
+    let lives = story.simulation.draw(|random| random.u32(2..=5));
+    for _ in 0..lives {
+        let faults = story.simulation.draw(faults);
+        story.live(faults);
+    }
+    story.live(None);
+    story.told(lives)
+}
+
+fn rig(random: &mut fastrand::Rng) -> Rig {
+    let cores = random.u16(1..=3);
+    let policies = [
+        Durability::OnCommit,
+        Durability::OnCommit,
+        Durability::Periodic,
+        Durability::None,
+    ];
+    let durability = policies[random.usize(..policies.len())];
+    Rig {
+        shards: u32::from(cores) + random.u32(..2),
+        tail_bytes_max: [0, 2000, 8 << 20][random.usize(..3)],
+        segment_bytes_max: random.u64(500..6000),
+        flush_interval: Duration::from_millis(random.u64(1..20)),
+        verify_on_open: random.u8(..8) == 0,
+        ..Rig::new(cores, durability)
+    }
+}
+
+/// How the disk fails in a life; `None`: not at all.
+fn faults(random: &mut fastrand::Rng) -> Option<Faults> {
+    let mut chance = |of: u32| if random.u8(..4) == 0 { of } else { 0 };
+    let faults = Faults {
+        write: chance(50),
+        read: chance(50),
+        flush: chance(200),
+        sync: chance(200),
+        stall: chance(300),
+        slow: Duration::from_millis(20),
+        ..Faults::default()
+    };
+    let capacity = (random.u8(..6) == 0).then(|| random.usize(2_000..40_000));
+    let faults = Faults { capacity, ..faults };
+    random.bool().then_some(faults)
+}
+
+impl Story {
+    /// One life of the mesh, to its crash.
+    fn live(&self, faults: Option<Faults>) {
+        let disk = Rc::clone(self.simulation.disk());
+        disk.set_faults(Faults {
+            lies: self.simulation.is_broken(Broken::FlushSkipped),
+            ..faults.unwrap_or_default()
+        });
+        // Before it has opened, while it works, or after all has been done.
+        let until = self
+            .simulation
+            .draw(|random| Duration::from_micros(random.u64(..60_000)));
+        let until = if faults.is_none() { None } else { Some(until) };
+        let until = until.filter(|_| self.simulation.draw(fastrand::Rng::bool));
+        let story = self.clone();
+        self.simulation.run(async move {
+            let life = pin!(story.life(faults.is_none()));
+            match until {
+                Some(until) => {
+                    let end = pin!(runtime::sleep(until));
+                    if let Either::Left(((), _)) = select(life, end).await {}
+                }
+                None => life.await,
+            }
+        });
+        let power = self.simulation.draw(fastrand::Rng::bool);
+        if power {
+            self.simulation
+                .draw(|random| disk.lose_power_by_chance(random));
+        }
+        let crash = if power { Crash::Power } else { Crash::Kill };
+        for model in &*self.models {
+            model.borrow_mut().crashed(crash, self.simulation.now());
+        }
+    }
+
+    async fn life(&self, is_well: bool) {
+        let clock: Rc<dyn Clock> = Rc::new(SimulatedClock(Rc::clone(&self.simulation)));
+        let mut cores: Vec<Core> = Vec::new();
+        for seed in mesh(self.rig.cores) {
+            let stalls = Stalls::new(Rc::clone(&clock), STALL_BOUNDS, |_| {});
+            let core = seed.start(
+                self.rig.config(),
+                Rc::clone(&clock),
+                Rc::new(stalls),
+                Rc::new(Here),
+            );
+            core.open(self.rig.specs(Path::new(ROOT)));
+            cores.push(core);
+        }
+        for core in &cores {
+            core.opened().await;
+            core.settled().await;
+        }
+        let routers: Vec<Router> = cores.iter().map(Core::router).collect();
+        for index in 0..self.shards.len() {
+            self.check(&routers[0], index, is_well).await;
+        }
+        let clients = self.simulation.draw(|random| random.usize(1..=6));
+        let tasks: Vec<_> = (0..clients)
+            .map(|client| {
+                let story = self.clone();
+                let router = routers[client % routers.len()].clone();
+                runtime::spawn_local(async move { story.client(router).await })
+            })
+            .collect();
+        for task in tasks {
+            task.join().await;
+        }
+    }
+
+    fn told(&self, lives: u32) -> Told {
+        let mut told = Told {
+            lives,
+            ended: self.simulation.now(),
+            ..Told::default()
+        };
+        for model in &*self.models {
+            let (acknowledged, lost) = model.borrow().counts();
+            told.acknowledged += acknowledged;
+            told.lost += lost;
+        }
+        told
+    }
+
+    fn generation(&self, router: &Router, index: usize) -> Option<felix_core::Generation> {
+        match router.state(self.shards[index]) {
+            Some(ShardState::Open(generation)) => Some(generation),
+            Some(ShardState::Opening | ShardState::Failed) | None => None,
+        }
+    }
+
+    /// Reads the whole of a shard that has just been opened.
+    async fn check(&self, router: &Router, index: usize, is_well: bool) {
+        let Some(generation) = self.generation(router, index) else {
+            let reason = self.read(router, index, Offset::ZERO).await;
+            assert!(!is_well, "shard {index}, on a disk that is well: {reason:?}");
+            return;
+        };
+        let mut all: Vec<PlacedBatch> = Vec::new();
+        let mut bounds = None;
+        let mut at = self.models[index].borrow().span().0;
+        loop {
+            match self.read(router, index, at).await {
+                Ok(fetched) => {
+                    let (start, end) = (fetched.log_start, fetched.visible_end);
+                    assert!(bounds.is_none_or(|bounds| bounds == (start, end)));
+                    bounds = Some((start, end));
+                    all.extend(batches(&fetched));
+                    at = all.last().map_or(start, PlacedBatch::next_offset);
+                    if at >= end {
+                        break;
+                    }
+                    assert!(fetched.bytes() > 0, "nothing at {at}, and the end is {end}");
+                }
+                Err(felix_core::ShardError::OffsetOutOfRange {
+                    log_start,
+                    visible_end,
+                }) => {
+                    assert!(
+                        all.is_empty() && log_start > at,
+                        "{at}: {log_start}..{visible_end}"
+                    );
+                    at = log_start;
+                }
+                Err(error) => {
+                    assert!(!is_well, "{error}, though the disk is well");
+                    return;
+                }
+            }
+        }
+        let bounds = bounds.expect("an answer had them");
+        self.models[index]
+            .borrow_mut()
+            .reopened(bounds, generation, &all);
+        for _ in 0..4 {
+            self.query(router, index, &all, is_well).await;
+        }
+    }
+
+    /// A time is found where a reader of everything finds it.
+    async fn query(&self, router: &Router, index: usize, all: &[PlacedBatch], is_well: bool) {
+        let mut records = all
+            .iter()
+            .flat_map(|batch| batch.records().expect("it was read before"));
+        let wanted = {
+            let now = SimulatedClock(Rc::clone(&self.simulation)).wall();
+            Timestamp(now.0 - self.simulation.draw(|random| random.i64(-5..400)))
+        };
+        let query = OffsetQuery {
+            shard: self.shards[index],
+            spec: OffsetSpec::AtOrAfter(wanted),
+            generation: None,
+        };
+        let expected = records
+            .find(|record| record.timestamp >= wanted)
+            .map(|record| (record.offset, Some(record.timestamp)));
+        match router.offsets(vec![query]).await.remove(0) {
+            Ok(answer) => assert_eq!(answer.found, expected, "at or after {wanted:?}"),
+            Err(error) => assert!(!is_well, "{error}, though the disk is well"),
+        }
+    }
+
+    async fn read(
+        &self,
+        router: &Router,
+        index: usize,
+        offset: Offset,
+    ) -> Result<Fetched, felix_core::ShardError> {
+        let wait = self.simulation.draw(|random| random.u64(..3));
+        let bytes_max = self.simulation.draw(|random| random.usize(1..4000));
+        let part = FetchPart {
+            shard: self.shards[index],
+            offset,
+            bytes_max,
+            generation: None,
+        };
+        let now = Monotonic(self.simulation.now());
+        let fetch = Fetch {
+            first_bytes_max: FETCH_BYTES_MAX,
+            parts: vec![part],
+            bytes_min: usize::from(wait > 0),
+            bytes_max,
+            deadline: now.after(Duration::from_millis(wait)),
+        };
+        router.fetch(fetch, Never).await.remove(0)
+    }
+
+    /// Appends, reads and rests for a while.
+    async fn client(&self, router: Router) {
+        let steps = self.simulation.draw(|random| random.u32(1..30));
+        for _ in 0..steps {
+            let index = self
+                .simulation
+                .draw(|random| random.usize(..self.shards.len()));
+            match self.simulation.draw(|random| random.u8(..8)) {
+                0 => {
+                    let pause = self.simulation.draw(|random| random.u64(..4000));
+                    runtime::sleep(Duration::from_micros(pause)).await;
+                }
+                1 | 2 => self.look(&router, index).await,
+                _ => self.append(&router, index).await,
+            }
+        }
+    }
+
+    async fn append(&self, router: &Router, index: usize) {
+        let now = SimulatedClock(Rc::clone(&self.simulation)).wall();
+        let model = &self.models[index];
+        let (id, batch) = self
+            .simulation
+            .draw(|random| model.borrow_mut().send(random, now));
+        let shard = self.shards[index];
+        let acks = if self.simulation.draw(fastrand::Rng::bool) {
+            Acks::All
+        } else {
+            Acks::Leader
+        };
+        let committed = router.append(vec![Append { shard, batch }], acks).await;
+        let story = self.clone();
+        let answer = async move {
+            if let Ok(appended) = committed.await.remove(0) {
+                let now = story.simulation.now();
+                let model = &story.models[index];
+                model
+                    .borrow_mut()
+                    .acknowledged(id, appended.base_offset, now);
+            }
+        };
+        // Some clients have several requests in flight.
+        if self.simulation.draw(fastrand::Rng::bool) {
+            answer.await;
+        } else {
+            runtime::spawn_local(answer).detach();
+        }
+    }
+
+    async fn look(&self, router: &Router, index: usize) {
+        let known = self.models[index].borrow().span();
+        let from = self
+            .simulation
+            .draw(|random| random.u64(known.0.get()..=known.1.get()));
+        let from = Offset::new(from);
+        if let Ok(fetched) = self.read(router, index, from).await {
+            let mut model = self.models[index].borrow_mut();
+            model.bounds(known, (fetched.log_start, fetched.visible_end));
+            model.shown(from, &batches(&fetched), self.simulation.now());
+        }
+    }
+}
