@@ -124,19 +124,6 @@ impl MemoryDisk {
         }
     }
 
-    /// The files of a directory and what they hold, as the kernel knows them.
-    pub(crate) fn files(&self, dir: &Path) -> Vec<(String, Vec<u8>)> {
-        let dirs = self.dirs.borrow();
-        let Some(names) = dirs.get(dir) else {
-            return Vec::new();
-        };
-        let cached = names.cached.borrow();
-        let files = cached.iter();
-        files
-            .map(|(name, content)| (name.clone(), content.bytes()))
-            .collect()
-    }
-
     pub(super) async fn open_dir(self: &Rc<Self>, path: &Path) -> io::Result<MemoryDir> {
         breathe().await;
         let names = Rc::clone(self.dirs.borrow_mut().entry(path.to_owned()).or_default());

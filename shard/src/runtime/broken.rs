@@ -7,10 +7,6 @@ pub(crate) enum Broken {
     FlushSkipped,
     /// A flush commits what was written since it began, too.
     CommittedBeforeFlush,
-    /// Recovery looks for batches beyond one that is not whole.
-    RecoveryPastHole,
-    /// What the offset index says is not checked.
-    IndexTrusted,
 }
 
 /// Whether this thread simulates an engine that is broken like that.

@@ -98,13 +98,16 @@ fn faults(random: &mut fastrand::Rng) -> Option<Faults> {
         write: chance(50),
         read: chance(50),
         flush: chance(200),
-        sync: chance(200),
         stall: chance(300),
         slow: Duration::from_millis(20),
         ..Faults::default()
     };
     let capacity = (random.u8(..6) == 0).then(|| random.usize(2_000..40_000));
     let faults = Faults { capacity, ..faults };
+    // Word of a failed flush is a file, which an opening has to find: a disk on which it cannot be
+    // made asks for a restart of the machine, and is none that a story goes on with.
+    let write = if faults.flush > 0 { 0 } else { faults.write };
+    let faults = Faults { write, ..faults };
     random.bool().then_some(faults)
 }
 
@@ -204,7 +207,10 @@ impl Story {
     async fn check(&self, router: &Router, index: usize, is_well: bool) {
         let Some(generation) = self.generation(router, index) else {
             let reason = self.read(router, index, Offset::ZERO).await;
-            assert!(!is_well, "shard {index}, on a disk that is well: {reason:?}");
+            assert!(
+                !is_well,
+                "shard {index}, on a disk that is well: {reason:?}"
+            );
             return;
         };
         let mut all: Vec<PlacedBatch> = Vec::new();
