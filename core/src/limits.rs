@@ -116,6 +116,10 @@ pub const FILES_FLUSHED_AT_ONCE_MAX: usize = 2;
 /// that the whole core waits for devices that hang.
 pub const LATE_FLUSHES_MAX: usize = 256;
 
+/// Shards of one core for which space is prepared at once. Each takes one of the core's threads for
+/// file work while it writes and flushes a step; two leave the others to what somebody waits for.
+pub const PREPARATIONS_IN_FLIGHT_MAX: usize = 2;
+
 /// Reads and searches of one core that wait for the device at once; further ones wait in line, so
 /// that readers of old data leave the device to writers.
 pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;

@@ -28,6 +28,7 @@ mod pieces;
 mod placing;
 mod polling;
 mod port;
+mod preparing;
 mod producer_memory;
 mod reading;
 mod requester;

@@ -31,6 +31,9 @@ pub(crate) struct CoreMetrics {
     pub(crate) retention_segments: Counter,
     pub(crate) retention_bytes: Counter,
     pub(crate) retention_failures: Counter,
+    pub(crate) preparations: Counter,
+    pub(crate) preparation_failures: Counter,
+    pub(crate) unprepared_appends: Counter,
     /// Microseconds from the first unflushed write to the end of the last periodic round.
     pub(crate) sync_interval_us: Gauge,
     pub(crate) tail_reads: Counter,
@@ -191,6 +194,21 @@ impl CoreMetrics {
                 "felix_storage_refused_appends_total",
                 "Batches refused because the disk is full, or nearly.",
                 &self.refused_appends,
+            ),
+            (
+                "felix_storage_preparations_total",
+                "Steps of space prepared for appends.",
+                &self.preparations,
+            ),
+            (
+                "felix_storage_preparation_failures_total",
+                "Steps that could not be prepared; appends go on without.",
+                &self.preparation_failures,
+            ),
+            (
+                "felix_storage_unprepared_appends_total",
+                "Batches that found no prepared space: the first of a log, or the preparation was too slow.",
+                &self.unprepared_appends,
             ),
         ]
     }

@@ -24,7 +24,7 @@ use crate::tail::Tail;
 use crate::watches::{Sleepers, WatchKey, Watches};
 use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, HEAVY_SEARCH_JOBS_PER_CORE_MAX, HEAVY_SEARCHES_IN_FLIGHT_MAX,
-    PRODUCER_BYTES_PER_CORE_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX,
+    PREPARATIONS_IN_FLIGHT_MAX, PRODUCER_BYTES_PER_CORE_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX,
 };
 use felix_core::metrics::{Distribution, Metrics, Sample};
 use felix_core::shards::ShardState;
@@ -59,6 +59,7 @@ pub(crate) struct Owner {
     /// A task is telling watches.
     pub(crate) firing: Cell<bool>,
     cold_reads: Credits,
+    preparations: Credits,
     heavy: Rc<dyn Blocking>,
     heavy_searches: Credits,
     heavy_search_jobs: Credits,
@@ -98,6 +99,7 @@ impl Owner {
             watches: RefCell::default(),
             firing: Cell::new(false),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_MAX),
+            preparations: Credits::new(PREPARATIONS_IN_FLIGHT_MAX),
             tasks: Rc::new(Tasks::new(Rc::clone(&stalls))),
             stalls,
             heavy,
@@ -187,6 +189,11 @@ impl Owner {
         self.closing.get()
     }
 
+    /// The permits to prepare space.
+    pub(crate) fn preparations(&self) -> &Credits {
+        &self.preparations
+    }
+
     /// Notices when this core begins to close.
     pub(crate) fn closed(&self) -> &Event {
         &self.closed
@@ -266,6 +273,9 @@ impl Owner {
         }
         if effects.full {
             self.disk_refused();
+        }
+        if effects.wants_space {
+            self.prepare(shard);
         }
         if effects.moved {
             self.tell_watches(shard.id());
@@ -391,6 +401,16 @@ impl Owner {
         }
     }
 
+    /// No space could be prepared. Appends do without, and few such lines are written.
+    pub(crate) fn preparation_failed(&self, shard: &Shard, reason: &dyn fmt::Display) {
+        self.metrics.preparation_failures.increment();
+        if let Some(left_out) = self.metrics.space_lines.admit(self.clock.monotonic()) {
+            let shard = &*shard.spec().name;
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::warn!(shard, %reason, left_out, "no space can be prepared; appends go on without");
+        }
+    }
+
     /// Takes nothing more: what is not placed is refused, whoever watches is told.
     pub(crate) fn begin_close(self: &Rc<Self>) {
         self.closing.set(true);
@@ -459,6 +479,7 @@ impl Metrics for Owner {
             disk_full: self.space.is_full(),
             disk_free_bytes: self.space.free_bytes(),
             unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
+            prepared_bytes: shards.iter().map(|shard| shard.prepared_bytes()).sum(),
             segments: shards.iter().map(|shard| shard.segments()).sum(),
             trimmed: shards.iter().map(|shard| shard.trimmed()).sum(),
             open_files: disk::open_files(),

@@ -8,6 +8,7 @@ mod applying;
 mod duties;
 mod flushing;
 mod parting;
+mod preparing;
 mod producing;
 mod repeats;
 mod upkeep;
@@ -126,6 +127,8 @@ pub(crate) struct Effects {
     pub(crate) cut: bool,
     /// There are parked appends and room for them.
     pub(crate) room: bool,
+    /// Little is left of the space that was prepared for it.
+    pub(crate) wants_space: bool,
     /// The disk took no more.
     pub(crate) full: bool,
     /// The shard failed: its state changed.
@@ -352,6 +355,7 @@ impl Shard {
             return Ok(Effects::default());
         }
         let sealed_before = open.log.sealed();
+        let prepared_before = open.log.prepared_bytes();
         let placed = open.log.append(batch, self.spec.timestamps, writer.now);
         let [begun, now] = writer.wrote(&self.spec);
         let placed = match placed {
@@ -363,6 +367,10 @@ impl Shard {
         self.duties.unflushed.set(self.duties.unflushed.get() + 1);
         let rolled = open.log.sealed() > sealed_before;
         writer.metrics.segment_rolls.add(u64::from(rolled));
+        if rolled || prepared_before < byte_count(size) {
+            writer.metrics.unprepared_appends.increment();
+        }
+        let wants_space = open.log.wants_space();
         if placed.header().has_producer_id() {
             open.count_producers();
         }
@@ -383,6 +391,7 @@ impl Shard {
                 open.waiting.push_back(waiting);
                 Ok(Effects {
                     dirty: true,
+                    wants_space,
                     ..Effects::default()
                 })
             }
@@ -397,6 +406,7 @@ impl Shard {
                 Ok(Effects {
                     dirty,
                     moved,
+                    wants_space,
                     ..Effects::default()
                 })
             }

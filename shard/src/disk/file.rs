@@ -84,6 +84,32 @@ impl File {
         }
     }
 
+    /// Adds so many zeros behind the end of the file, durably, and returns how long it is then.
+    /// Never touches what is there: a write that meanwhile extends the file comes before them.
+    /// Errors of earlier writes that it meets are still reported to the next [`File::flush`].
+    ///
+    /// # Errors
+    /// The disk's own fault; some of them may be there.
+    pub async fn extend(&self, bytes: u64) -> io::Result<u64> {
+        match &self.0 {
+            Kind::Real(file) => file.extend(bytes).await,
+            #[cfg(test)]
+            Kind::Memory(file) => file.extend(bytes).await,
+        }
+    }
+
+    /// Cuts the file to `bytes`, aside: that may take long.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn truncate_aside(&self, bytes: u64) -> io::Result<()> {
+        match &self.0 {
+            Kind::Real(file) => file.truncate_aside(bytes).await,
+            #[cfg(test)]
+            Kind::Memory(file) => file.truncate(bytes),
+        }
+    }
+
     /// Makes all that is written durable (`fdatasync` on the ring).
     ///
     /// # Errors

@@ -343,6 +343,17 @@ impl MemoryFile {
         Ok(())
     }
 
+    pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
+        breathe().await;
+        let size = self.size() + bytes;
+        self.truncate(size)?;
+        // Only the space: what lies before it may still be lost, and is zeros then.
+        let mut durable = self.content.durable.borrow_mut();
+        let end = durable.len().max(place(size));
+        durable.resize(end, 0);
+        Ok(size)
+    }
+
     pub(super) async fn flush(&self) -> io::Result<()> {
         self.disk.flush(&self.content).await
     }

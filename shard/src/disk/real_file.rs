@@ -6,7 +6,8 @@ use crate::runtime;
 use bytes::{Bytes, BytesMut};
 use glommio::GlommioError;
 use glommio::io::OpenOptions;
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -111,6 +112,25 @@ impl RealFile {
         handle.view.set_len(bytes)
     }
 
+    /// Adds zeros behind the end, durably, on a blocking thread.
+    ///
+    /// # Errors
+    /// The disk's own fault; some of them may be there.
+    pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
+        // Not the name, which may have changed.
+        let held = self.opened().await?.view.try_clone()?;
+        runtime::blocking(move || extend(&held, bytes)).await
+    }
+
+    /// Cuts the file to `bytes`, on a blocking thread.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub(super) async fn truncate_aside(&self, bytes: u64) -> io::Result<()> {
+        let held = self.opened().await?.view.try_clone()?;
+        runtime::blocking(move || held.set_len(bytes)).await
+    }
+
     /// Makes all that is written durable (`fdatasync` on the ring).
     ///
     /// # Errors
@@ -170,6 +190,31 @@ impl RealFile {
 /// Whether the process, or the system, has as many files open as it may.
 fn is_out_of_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Zeros written in one go. While one is under way a write to the same file waits in the kernel.
+static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+
+/// Adds zeros behind the end of `held`, durably.
+fn extend(held: &std::fs::File, bytes: u64) -> io::Result<u64> {
+    // A description of its own: the kernel reports a failed write-back once to each, so that this
+    // flush takes no error from those who wait for theirs. And in append mode it finds the end of
+    // the file while it holds the file's lock: what is written meanwhile is never written over.
+    let file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(format!("/proc/self/fd/{}", held.as_raw_fd()))?;
+    let mut left = usize::try_from(bytes).map_err(io::Error::other)?;
+    while left > 0 {
+        let zeros = ZEROS.get(..left).unwrap_or(&ZEROS);
+        match (&file).write(zeros) {
+            Ok(written) => left -= written,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let size = file.metadata()?.len();
+    file.sync_data()?;
+    Ok(size)
 }
 
 /// What the system said, and not how the executor came to ask: who shows it names the file.
@@ -234,6 +279,38 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let error = RealFile::open(dir.path().to_owned()).await.unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EISDIR), "{error}");
+        });
+    }
+
+    #[test]
+    fn zeros_are_added_behind_whatever_was_written_meanwhile() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let file = RealFile::create(dir.path().join("file")).unwrap();
+            file.write_at(b"first", 0).unwrap();
+            let extending = file.extend(100_000);
+            // As from an append that the space comes too late for.
+            let writing = async {
+                let mut at = 5;
+                for _ in 0..200 {
+                    file.write_at(&[7; 1000], at).unwrap();
+                    at += 1000;
+                    runtime::breathe().await;
+                }
+                at
+            };
+            let (extended, end) = futures_util::join!(extending, writing);
+            assert!(extended.unwrap() <= file.size().unwrap());
+            assert!(file.size().unwrap() >= 100_005);
+            let all = file.read(0, 1 << 20, Patience::Wait).await.unwrap();
+            let end = usize::try_from(end).unwrap();
+            assert!(all[..5] == b"first"[..] && all[5..end].iter().all(|byte| *byte == 7));
+            assert!(all[end..].iter().all(|byte| *byte == 0));
+            std::fs::rename(dir.path().join("file"), dir.path().join("other")).unwrap();
+            let size = file.size().unwrap();
+            assert_eq!(file.extend(1).await.unwrap(), size + 1);
+            file.truncate_aside(end as u64).await.unwrap();
+            assert_eq!(file.size().unwrap(), end as u64);
         });
     }
 

@@ -16,6 +16,7 @@ mod index;
 pub mod inspect;
 mod listing;
 mod poison;
+mod preparation;
 mod producers;
 mod read;
 mod recovery;
@@ -36,6 +37,7 @@ pub use apply::ApplyError;
 pub use error::{Fault, LogError};
 pub use flush::{Flush, Flushed};
 pub use founding::{founding_files, what_is_missing};
+pub use preparation::{Preparation, Prepared};
 pub use read::Read;
 pub use recovery::Recovery;
 pub use retention::{Remains, Removal};
@@ -51,6 +53,7 @@ use felix_core::producers::{Producers, Refusal, Sequenced, Verdict};
 use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
 use generations::Generations;
 use poison::{Distrust, Poison};
+use preparation::Pace;
 use producers::ProducerTable;
 use retention::Gone;
 use segment::Segment;
@@ -110,6 +113,7 @@ pub struct Log {
     /// Bytes ever written since the opening, and those of them that are durable.
     written: u64,
     flushed: u64,
+    pace: Pace,
     /// Full segments whose batches are not all durable yet.
     sealed: Vec<Rc<Segment>>,
     /// Full segments with durable batches, and without index files.
@@ -226,6 +230,7 @@ impl Log {
             durable_end: recovered.end,
             written: 0,
             flushed: 0,
+            pace: Pace::default(),
             sealed: Vec::new(),
             unindexed: Vec::new(),
             dir_changes: 0,
@@ -447,6 +452,7 @@ impl Log {
             let kept_up = upkeep.run().await;
             self.kept_up(kept_up)?;
         }
+        self.last().trim().await?;
         self.last().seal();
         // Beside the last, those whose files turned out to be wrong.
         for segment in self.segments.iter() {

@@ -243,8 +243,17 @@ impl Recoverer {
                 return Ok(end);
             }
             let segment = Segment::open(&self.dir, *base, self.config.index_interval_bytes).await?;
-            let Judged { cut, is_trusted } = self.segment(&segment, next).await?;
+            let Judged {
+                mut cut,
+                is_trusted,
+            } = self.segment(&segment, next).await?;
             end = segment.end();
+            if cut.is_some() && next == Some(end) && occupied(&segment, segment.bytes()).await? == 0
+            {
+                // A crash came before its prepared space was given back. Nothing is missing.
+                self.cut(&segment).await?;
+                cut = None;
+            }
             if !has_room(end) {
                 return Err(segment.damaged(segment.bytes(), Fault::NoRoom { end }));
             }

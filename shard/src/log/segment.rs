@@ -38,6 +38,8 @@ pub(super) struct Segment {
     log: File,
     /// Valid bytes: whole batches.
     bytes: Cell<u64>,
+    /// The file has zeros on the device up to here, or ends below.
+    prepared: Cell<u64>,
     /// The offset after the last batch.
     end: Cell<Offset>,
     greatest: Cell<Option<TimeEntry>>,
@@ -74,6 +76,7 @@ impl Segment {
             base,
             log,
             bytes: Cell::new(0),
+            prepared: Cell::new(0),
             end: Cell::new(base),
             greatest: Cell::new(None),
             appended: Cell::new(None),
@@ -142,6 +145,38 @@ impl Segment {
     /// Valid bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.get()
+    }
+
+    /// Bytes of prepared space behind the last batch.
+    pub(super) fn prepared_bytes(&self) -> u64 {
+        self.prepared.get().saturating_sub(self.bytes.get())
+    }
+
+    /// The file is prepared up to `size`.
+    pub(super) fn prepared(&self, size: u64) {
+        self.prepared.set(size);
+    }
+
+    /// Adds prepared space to the file; how long it is then.
+    pub(super) async fn extend(&self, bytes: u64) -> Result<u64, LogError> {
+        let extended = self.log.extend(bytes).await;
+        if self.is_sealed.get() {
+            // It came too late, and may have come after the cut.
+            self.trim().await?;
+        }
+        extended.map_err(|cause| self.disk_error("prepare space in", None, cause))
+    }
+
+    /// Gives back what was prepared and not used: no batch follows.
+    pub(super) async fn trim(&self) -> Result<(), LogError> {
+        let bytes = self.bytes.get();
+        let trimmed = match self.log.size() {
+            Ok(size) if size > bytes => self.log.truncate_aside(bytes).await,
+            Ok(_) => return Ok(()),
+            Err(cause) => Err(cause),
+        };
+        self.prepared.set(bytes);
+        trimmed.map_err(|cause| self.disk_error("cut", Some(bytes), cause))
     }
 
     /// The file of its batches.
@@ -308,6 +343,7 @@ impl Segment {
     /// to have anything of another behind it, which could be taken for the next one after a crash.
     pub(super) fn cut_back(&self) -> Result<(), LogError> {
         let bytes = self.bytes.get();
+        self.prepared.set(bytes);
         self.log
             .truncate(bytes)
             .map_err(|cause| self.disk_error("cut", Some(bytes), cause))

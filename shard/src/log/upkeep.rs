@@ -50,6 +50,8 @@ impl Upkeep {
     /// The disk's own fault. It is to be brought back by [`Log::kept_up`] all the same.
     pub async fn run(self) -> Result<KeptUp, LogError> {
         for segment in &self.segments {
+            // Before the checkpoint passes it: the next opening is to find what its indexes say.
+            segment.trim().await?;
             segment.save_indexes().await?;
         }
         // Before the checkpoint: from its recovery point on the next opening reads anyway.

@@ -16,6 +16,7 @@ pub(crate) struct Gauges {
     pub(crate) late_syncs: usize,
     pub(crate) unsynced_bytes: u64,
     pub(crate) segments: usize,
+    pub(crate) prepared_bytes: u64,
     pub(crate) disk_full: bool,
     /// `None`: nobody has looked.
     pub(crate) disk_free_bytes: Option<u64>,
@@ -78,6 +79,11 @@ impl Gauges {
                 "felix_storage_open_files",
                 "Files of logs that are open; those that are not used are closed to make room.",
                 self.open_files,
+            ),
+            (
+                "felix_storage_prepared_bytes",
+                "Bytes prepared for appends and not used yet.",
+                usize::try_from(self.prepared_bytes).unwrap_or(usize::MAX),
             ),
             (
                 "felix_storage_unsynced_bytes",

@@ -23,6 +23,10 @@ pub(crate) struct Duties {
     pub(crate) keeping_up: Cell<bool>,
     /// When they could not be written, if that is so.
     pub(crate) upkeep_failed: Cell<Option<Monotonic>>,
+    /// Space is being prepared for it.
+    pub(crate) preparing: Cell<bool>,
+    /// When none could be prepared, if that is so.
+    pub(crate) preparing_failed: Cell<Option<Monotonic>>,
     /// Its parked appends are being placed.
     pub(crate) unparking: Cell<bool>,
     /// Those whose appends are settled are being told.

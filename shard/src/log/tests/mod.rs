@@ -7,6 +7,7 @@ mod indexes;
 mod inspected;
 mod model;
 mod openings;
+mod preparing;
 mod producers;
 mod reading;
 mod recovering;

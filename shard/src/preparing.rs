@@ -1,0 +1,52 @@
+//! Preparing space for the appends of a core's shards, a few at a time. Nobody waits for it, and
+//! nothing is prepared for a shard that is not written to.
+
+use crate::owner::Owner;
+use crate::shard::Shard;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long a shard for which none could be prepared is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Owner {
+    /// Has space prepared for a shard, if nobody is at it.
+    pub(crate) fn prepare(self: &Rc<Self>, shard: &Rc<Shard>) {
+        let now = self.clock().monotonic();
+        let failed = shard.duties.preparing_failed.get();
+        let is_too_soon = failed.is_some_and(|failed| now.until(failed) < PAUSE);
+        if is_too_soon || self.space().is_full() || shard.duties.preparing.replace(true) {
+            return;
+        }
+        let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
+        self.tasks().spawn("preparation", async move {
+            owner.prepare_steps(&shard).await;
+            shard.duties.preparing.set(false);
+        });
+    }
+
+    async fn prepare_steps(&self, shard: &Shard) {
+        let _permit = self.preparations().permit().await;
+        while !self.is_closing()
+            && let Some(step) = shard.begin_preparation(self.clock().monotonic())
+        {
+            // It is taken from what is free as appends are, and they are refused first.
+            if self.space().admit(step.bytes()).is_err() {
+                return;
+            }
+            self.metrics().preparations.increment();
+            match step.run().await {
+                Ok(prepared) => {
+                    shard.duties.preparing_failed.set(None);
+                    shard.prepared(&prepared);
+                }
+                Err(error) => {
+                    let now = self.clock().monotonic();
+                    shard.duties.preparing_failed.set(Some(now));
+                    self.preparation_failed(shard, &error);
+                    return;
+                }
+            }
+        }
+    }
+}
