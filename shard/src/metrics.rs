@@ -195,21 +195,6 @@ impl CoreMetrics {
                 "Batches refused because the disk is full, or nearly.",
                 &self.refused_appends,
             ),
-            (
-                "felix_storage_preparations_total",
-                "Steps of space prepared for appends.",
-                &self.preparations,
-            ),
-            (
-                "felix_storage_preparation_failures_total",
-                "Steps that could not be prepared; appends go on without.",
-                &self.preparation_failures,
-            ),
-            (
-                "felix_storage_unprepared_appends_total",
-                "Batches that found no prepared space: the first of a log, or the preparation was too slow.",
-                &self.unprepared_appends,
-            ),
         ]
     }
 
@@ -229,6 +214,26 @@ impl CoreMetrics {
                 "felix_storage_retention_failures_total",
                 "Files of theirs that could not be removed; the next opening tries again.",
                 &self.retention_failures,
+            ),
+        ]
+    }
+
+    fn preparing_counters(&self) -> Vec<Counted<'_>> {
+        vec![
+            (
+                "felix_storage_preparations_total",
+                "Steps of space prepared for appends.",
+                &self.preparations,
+            ),
+            (
+                "felix_storage_preparation_failures_total",
+                "Steps that could not be prepared; appends go on without.",
+                &self.preparation_failures,
+            ),
+            (
+                "felix_storage_unprepared_appends_total",
+                "Batches that found no prepared space: the first of a log, or the preparation was too slow.",
+                &self.unprepared_appends,
             ),
         ]
     }
@@ -313,7 +318,9 @@ impl Metrics for CoreMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
         let counters = self.writing_counters().into_iter();
         let counters = counters.chain(self.retention_counters());
-        let counters = counters.chain(self.reading_counters());
+        let counters = counters
+            .chain(self.preparing_counters())
+            .chain(self.reading_counters());
         for (name, help, counter) in counters
             .chain(self.shard_counters())
             .chain(self.producer_counters())

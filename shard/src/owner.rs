@@ -401,16 +401,6 @@ impl Owner {
         }
     }
 
-    /// No space could be prepared. Appends do without, and few such lines are written.
-    pub(crate) fn preparation_failed(&self, shard: &Shard, reason: &dyn fmt::Display) {
-        self.metrics.preparation_failures.increment();
-        if let Some(left_out) = self.metrics.space_lines.admit(self.clock.monotonic()) {
-            let shard = &*shard.spec().name;
-            let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(shard, %reason, left_out, "no space can be prepared; appends go on without");
-        }
-    }
-
     /// Takes nothing more: what is not placed is refused, whoever watches is told.
     pub(crate) fn begin_close(self: &Rc<Self>) {
         self.closing.set(true);

@@ -3,6 +3,7 @@
 
 use crate::owner::Owner;
 use crate::shard::Shard;
+use std::fmt::Display;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -47,6 +48,16 @@ impl Owner {
                     return;
                 }
             }
+        }
+    }
+
+    /// No space could be prepared. Appends do without, and few such lines are written.
+    fn preparation_failed(&self, shard: &Shard, reason: &dyn Display) {
+        self.metrics().preparation_failures.increment();
+        if let Some(left_out) = self.metrics().space_lines.admit(self.clock().monotonic()) {
+            let shard = &*shard.spec().name;
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::warn!(shard, %reason, left_out, "no space can be prepared; appends go on without");
         }
     }
 }

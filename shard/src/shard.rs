@@ -343,13 +343,8 @@ impl Shard {
         landed: Option<Landed>,
         writer: &Writer<'_>,
     ) -> Result<Effects, LogError> {
-        let Entry {
-            batch,
-            caller,
-            arrived,
-        } = entry;
-        let size = batch.size();
-        let records = batch.offsets();
+        let (batch, caller, arrived) = (entry.batch, entry.caller, entry.arrived);
+        let (size, records) = (batch.size(), batch.offsets());
         if let Err(full) = writer.space.admit(byte_count(size)) {
             writer.refuse(caller, full);
             return Ok(Effects::default());
@@ -367,9 +362,8 @@ impl Shard {
         self.duties.unflushed.set(self.duties.unflushed.get() + 1);
         let rolled = open.log.sealed() > sealed_before;
         writer.metrics.segment_rolls.add(u64::from(rolled));
-        if rolled || prepared_before < byte_count(size) {
-            writer.metrics.unprepared_appends.increment();
-        }
+        let is_late = rolled || prepared_before < byte_count(size);
+        writer.metrics.unprepared_appends.add(is_late.into());
         let wants_space = open.log.wants_space();
         if placed.header().has_producer_id() {
             open.count_producers();
