@@ -125,6 +125,19 @@ impl Dir {
         }
     }
 
+    /// Gives a file another name, in the place of the one that has it, if one does. It has it for
+    /// good after [`Dir::sync`].
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        match &self.0 {
+            Kind::Real(dir) => dir.rename(from, to),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.rename(from, to),
+        }
+    }
+
     /// Makes files that appeared or went do so durably.
     ///
     /// # Errors

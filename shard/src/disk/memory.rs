@@ -254,6 +254,13 @@ impl MemoryDir {
         Ok(())
     }
 
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut names = self.names.cached.borrow_mut();
+        let content = names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        names.insert(to.to_owned(), content);
+        Ok(())
+    }
+
     pub(super) async fn sync(&self) -> io::Result<()> {
         let changed = self.names.changed();
         self.disk.wait_for_device().await;

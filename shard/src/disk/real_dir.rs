@@ -96,6 +96,12 @@ impl RealDir {
         runtime::blocking(move || unless_gone(cut())).await
     }
 
+    /// Gives a file another name, in the place of the one that has it, if one does.
+    ///
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
     /// Makes files that appeared or went do so durably.
     ///
     pub(super) async fn sync(&self) -> io::Result<()> {

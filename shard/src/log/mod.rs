@@ -21,6 +21,7 @@ mod producers;
 mod read;
 mod recovery;
 mod retention;
+mod rewrite;
 mod search;
 mod seen;
 mod segment;

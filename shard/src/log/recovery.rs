@@ -7,6 +7,7 @@ use super::error::{Fault, LogError};
 use super::generations::Generations;
 use super::listing::{Listing, list};
 use super::producers::{ProducerTable, Replay};
+use super::rewrite::Rewrite;
 use super::seen::Seen;
 use super::segment::{Segment, index_name, log_name, time_index_name};
 use super::trust::Trust;
@@ -74,6 +75,8 @@ struct Cut {
 
 /// What a segment's file was found to hold.
 struct Judged {
+    /// It is written once more, into a file of its own, which the batches found whole are noted of.
+    rewrite: Option<Rewrite>,
     /// Where it holds no whole batch before its end.
     cut: Option<Cut>,
     /// It was not read whole.
@@ -88,7 +91,8 @@ pub(super) struct Recoverer {
     recovery_point: Offset,
     /// Nothing may be taken on trust: a table is missing.
     scan_all: bool,
-    /// A write or a flush failed before: what is above the recovery point is written once more.
+    /// A write or a flush failed before: segments that reach above the recovery point are written
+    /// once more.
     failed: bool,
     /// What every batch's generation has to agree with, if it is there.
     pub(super) generations: Option<Generations>,
@@ -133,13 +137,13 @@ pub(super) async fn recover(
         recovery_point: checkpoint
             .as_ref()
             .map_or(start, |saved| saved.recovery_point),
-        scan_all: scan_all || opening.verify || failed.is_some(),
+        scan_all: scan_all || opening.verify,
         generations,
         seen: Seen::default(),
         producers,
         segments: Vec::new(),
         recovery: Recovery::default(),
-        changed: false,
+        changed: failed.is_some(),
     };
     if first > start || (bases.is_empty() && recoverer.recovery_point > start) {
         return Err(recoverer.missing(start));
@@ -242,16 +246,19 @@ impl Recoverer {
                 self.drop_segments(dropped).await?;
                 return Ok(end);
             }
-            let segment = Segment::open(&self.dir, *base, self.config.index_interval_bytes).await?;
+            let found = Segment::open(&self.dir, *base, self.config.index_interval_bytes).await?;
             let Judged {
+                rewrite,
                 mut cut,
                 is_trusted,
-            } = self.segment(&segment, next).await?;
+            } = self.judge(&found, next).await?;
+            let segment = rewrite.as_ref().map_or(&found, Rewrite::segment);
             end = segment.end();
-            if cut.is_some() && next == Some(end) && occupied(&segment, segment.bytes()).await? == 0
-            {
-                // A crash came before its prepared space was given back. Nothing is missing.
-                self.cut(&segment).await?;
+            // A crash came before its prepared space was given back. Nothing is missing.
+            let is_untrimmed = cut.is_some()
+                && next == Some(end)
+                && occupied(&found, segment.bytes()).await? == 0;
+            if is_untrimmed {
                 cut = None;
             }
             if !has_room(end) {
@@ -259,7 +266,7 @@ impl Recoverer {
             }
             // Before anything is touched: what is lost may be put back where it was.
             if end < self.recovery_point
-                && let Some(error) = self.too_short(&segment, next, cut.as_ref())
+                && let Some(error) = self.too_short(segment, next, cut.as_ref())
             {
                 return Err(error);
             }
@@ -268,11 +275,16 @@ impl Recoverer {
                 // A segment that ends before the next one begins, in zeros say, becomes the last:
                 // the next is dropped as behind a cut.
                 let is_full = next == Some(end) && cut.is_none();
-                self.put_indexes(&segment, is_full).await?;
+                self.put_indexes(segment, is_full).await?;
             }
             if cut.is_some() {
-                self.cut(&segment).await?;
+                self.recovery.cut_bytes += occupied(&found, segment.bytes()).await?;
             }
+            let segment = match rewrite {
+                Some(rewrite) => rewrite.finish().await?,
+                None if cut.is_some() || is_untrimmed => self.cut(found)?,
+                None => found,
+            };
             self.segments.push(Rc::new(segment));
             if cut.is_some() {
                 let rest = bases.get(number + 1..).unwrap_or_default();
@@ -284,12 +296,9 @@ impl Recoverer {
     }
 
     /// Takes a segment on trust where its indexes agree with its end, and reads it whole where
-    /// not. Changes nothing on disk, but for what a failed flush left to be written once more.
-    async fn segment(
-        &mut self,
-        segment: &Segment,
-        next: Option<Offset>,
-    ) -> Result<Judged, LogError> {
+    /// not. Changes nothing on disk; what a failed write or flush left in doubt is written once
+    /// more beside it.
+    async fn judge(&mut self, segment: &Segment, next: Option<Offset>) -> Result<Judged, LogError> {
         let expected_end = next.unwrap_or(self.recovery_point);
         if !self.scan_all && expected_end <= self.recovery_point {
             let trusted = Trust::new(self, segment, expected_end)
@@ -299,13 +308,22 @@ impl Recoverer {
                 self.seen.merge(seen);
                 self.producers.read(segment).await?;
                 return Ok(Judged {
+                    rewrite: None,
                     cut: None,
                     is_trusted: true,
                 });
             }
         }
-        let cut = self.scan(segment).await?;
+        let is_in_doubt = self.failed && next.is_none_or(|next| next > self.recovery_point);
+        let rewrite = if is_in_doubt {
+            let interval = self.config.index_interval_bytes;
+            Some(Rewrite::begin(&self.dir, segment.base(), interval)?)
+        } else {
+            None
+        };
+        let cut = self.scan(segment, rewrite.as_ref()).await?;
         Ok(Judged {
+            rewrite,
             cut,
             is_trusted: false,
         })
@@ -352,8 +370,13 @@ impl Recoverer {
         Ok(())
     }
 
-    /// Reads and verifies every batch, up to the first that is not whole.
-    async fn scan(&mut self, segment: &Segment) -> Result<Option<Cut>, LogError> {
+    /// Reads and verifies every batch, up to the first that is not whole, and notes those before it.
+    async fn scan(
+        &mut self,
+        segment: &Segment,
+        rewrite: Option<&Rewrite>,
+    ) -> Result<Option<Cut>, LogError> {
+        let noted = rewrite.map_or(segment, Rewrite::segment);
         let size = segment
             .log()
             .size()
@@ -365,8 +388,8 @@ impl Recoverer {
             let generation = self
                 .generations
                 .as_ref()
-                .and_then(|table| table.at(segment.end()));
-            let batch = match verified(segment, &mut walk, segment.end(), generation).await? {
+                .and_then(|table| table.at(noted.end()));
+            let batch = match verified(segment, &mut walk, noted.end(), generation).await? {
                 Verified::Batch(batch) => batch,
                 Verified::End => return Ok(None),
                 Verified::Fault(fault) => return Ok(Some(Cut { position, fault })),
@@ -383,14 +406,12 @@ impl Recoverer {
                 let fault = Fault::Generation { owed, found };
                 return Ok(Some(Cut { position, fault }));
             }
-            let last = batch.last_offset();
-            segment.note(batch.header(), last);
+            noted.note(batch.header(), batch.last_offset());
             self.seen.note(&batch);
             self.producers
-                .note(batch.header(), batch.base_offset(), last);
-            if self.failed && last >= self.recovery_point {
-                let rewritten = segment.log().write_at(batch.bytes(), position);
-                rewritten.map_err(|e| segment.disk_error("write", Some(position), e))?;
+                .note(batch.header(), batch.base_offset(), batch.last_offset());
+            if let Some(rewrite) = rewrite {
+                rewrite.write(&batch, position).await?;
             }
         }
     }
@@ -417,15 +438,14 @@ impl Recoverer {
     }
 
     /// Cuts a segment behind its last whole batch.
-    async fn cut(&mut self, segment: &Segment) -> Result<(), LogError> {
+    fn cut(&mut self, segment: Segment) -> Result<Segment, LogError> {
         let bytes = segment.bytes();
-        self.recovery.cut_bytes += occupied(segment, bytes).await?;
         segment
             .log()
             .truncate(bytes)
             .map_err(|e| segment.disk_error("cut", Some(bytes), e))?;
         self.changed = true;
-        Ok(())
+        Ok(segment)
     }
 
     /// Removes segments that follow a cut, whatever they hold: what comes after a loss is not

@@ -70,7 +70,8 @@ impl Drop for Segment {
 }
 
 impl Segment {
-    fn over(dir: Rc<Dir>, base: Offset, log: File, index_interval: u32) -> Self {
+    /// One over an open file, of which nothing is believed yet.
+    pub(super) fn over(dir: Rc<Dir>, base: Offset, log: File, index_interval: u32) -> Self {
         Self {
             dir,
             base,

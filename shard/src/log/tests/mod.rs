@@ -12,6 +12,7 @@ mod producers;
 mod reading;
 mod recovering;
 mod retention;
+mod rewriting;
 mod searching;
 mod upkeep;
 

@@ -420,14 +420,12 @@ fn a_flush_that_fails_at_an_opening_is_known_to_the_next() {
         let end = batches[5].next_offset();
         let unflushable = dir.path().join(segment::log_name(end));
         std::os::unix::fs::symlink("/dev/null", &unflushable).unwrap();
-        for _ in 0..2 {
-            let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
-            assert!(error.to_string().contains("could not flush"), "{error}");
-            assert!(dir.path().join("failed").exists());
-            let checkpoint = std::fs::read(dir.path().join("checkpoint")).unwrap();
-            assert!(checkpoint == before, "nothing more is claimed");
-        }
-        std::fs::remove_file(unflushable).unwrap();
+        let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
+        assert!(error.to_string().contains("could not flush"), "{error}");
+        assert!(dir.path().join("failed").exists());
+        let checkpoint = std::fs::read(dir.path().join("checkpoint")).unwrap();
+        assert!(checkpoint == before, "nothing more is claimed");
+        // It needs none of the files that failed: what was whole in them is written to others.
         let (log, recovery) = open(&dir, LARGE).await;
         assert_eq!(recovery.scanned_batches, 6);
         assert_holds(&log, &batches).await;

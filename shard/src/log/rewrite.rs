@@ -1,0 +1,100 @@
+//! Writing a segment once more, into a file of its own that then takes the place of the one before.
+//!
+//! After a failed write or flush the kernel may take pages for clean that never reached the device,
+//! and the device may have bad places under the file. So what was read and found whole goes to new
+//! places; and as names and bounds of the segments stay, there is at every moment one file for each,
+//! the old one or the new one, and nothing that overlaps.
+
+use super::error::LogError;
+use super::segment::{Segment, log_name};
+use crate::disk::Dir;
+use felix_core::{Offset, PlacedBatch};
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+
+/// Bytes written before they are flushed: few enough that the kernel makes no writer of this core
+/// wait for the device.
+const UNFLUSHED_BYTES_MAX: u64 = 8 << 20;
+
+/// How the name of the new file ends, until it is whole and durable; one that a crash leaves is
+/// removed at the next opening.
+const ENDING: &str = ".new.tmp";
+
+/// A segment that is being written once more.
+pub(super) struct Rewrite {
+    dir: Rc<Dir>,
+    segment: Segment,
+    base: Offset,
+    unflushed: Cell<u64>,
+}
+
+impl Rewrite {
+    /// Makes the new file, still without anything.
+    pub(super) fn begin(
+        dir: &Rc<Dir>,
+        base: Offset,
+        index_interval: u32,
+    ) -> Result<Self, LogError> {
+        let name = temporary_name(base);
+        let file = dir
+            .create_file(&name)
+            .map_err(|cause| disk_error(dir, base, "create", cause))?;
+        Ok(Self {
+            dir: Rc::clone(dir),
+            segment: Segment::over(Rc::clone(dir), base, file, index_interval),
+            base,
+            unflushed: Cell::new(0),
+        })
+    }
+
+    /// What takes the place of the segment. It has the batches that it was noted to have.
+    pub(super) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Writes a batch that was found whole.
+    pub(super) async fn write(&self, batch: &PlacedBatch, position: u64) -> Result<(), LogError> {
+        let bytes = batch.bytes();
+        self.segment
+            .log()
+            .write_at(bytes, position)
+            .map_err(|cause| disk_error(&self.dir, self.base, "write", cause))?;
+        let unflushed = self.unflushed.get() + bytes.len() as u64;
+        self.unflushed.set(unflushed);
+        if unflushed >= UNFLUSHED_BYTES_MAX {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), LogError> {
+        self.unflushed.set(0);
+        let flushed = self.segment.log().flush().await;
+        flushed.map_err(|cause| disk_error(&self.dir, self.base, "flush", cause))
+    }
+
+    /// Puts the new file, whole and durable, in the place of the old one. The directory is to be
+    /// synced before anybody relies on it.
+    pub(super) async fn finish(self) -> Result<Segment, LogError> {
+        self.flush().await?;
+        self.dir
+            .rename(&temporary_name(self.base), &log_name(self.base))
+            .map_err(|cause| disk_error(&self.dir, self.base, "rename", cause))?;
+        Ok(self.segment)
+    }
+}
+
+fn temporary_name(base: Offset) -> String {
+    format!("{}{ENDING}", log_name(base))
+}
+
+fn disk_error(dir: &Dir, base: Offset, doing: &'static str, cause: io::Error) -> LogError {
+    LogError::Disk {
+        dir: dir.path().to_owned(),
+        file: temporary_name(base),
+        position: None,
+        doing,
+        cause,
+    }
+}
