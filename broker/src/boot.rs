@@ -51,6 +51,13 @@ pub(crate) enum Event {
         /// Its open shards.
         open: Vec<(ShardId, Generation)>,
     },
+    /// A shard that had failed was opened again.
+    ShardReopened {
+        /// Which.
+        shard: ShardId,
+        /// The generation that clients see from now on.
+        generation: Generation,
+    },
     /// The core has no connections any more.
     CoreDrained(CpuId),
     /// The core has ended as it was asked to.
@@ -467,6 +474,7 @@ impl Running {
                         tracing::info!("ready");
                     }
                 }
+                Event::ShardReopened { shard, generation } => self.note(&[(shard, generation)]),
                 Event::CoreDrained(core) | Event::CoreEnded { core, .. } => {
                     return Err(format!("core {core} ended by itself"));
                 }

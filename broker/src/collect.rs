@@ -4,8 +4,8 @@ use crate::core_task::Message;
 use crate::mailbox::Outside;
 use crate::prober::Prober;
 use crate::readiness::ShardCounts;
-use felix_core::Monotonic;
 use felix_core::metrics::{Distribution, Kind, Metrics, Sample};
+use felix_core::{Monotonic, ShardId};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -62,14 +62,27 @@ impl Collector {
         &self.prober
     }
 
-    /// The shards as core 0 sees them, which is told of every change by their owners.
+    /// The shards as core 0 sees them, which is told of every change by their owners; those know
+    /// why a shard failed.
     pub(crate) async fn shards(&self) -> Option<ShardCounts> {
+        let deadline = tokio::time::Instant::now() + ANSWER_TIMEOUT;
         let (reply, answer) = oneshot::channel();
         self.cores.first()?.send(Message::Shards(reply));
-        tokio::time::timeout(ANSWER_TIMEOUT, answer)
-            .await
-            .ok()?
-            .ok()
+        let answer = tokio::time::timeout_at(deadline, answer).await;
+        let mut counts = answer.ok()?.ok()?;
+        if counts.failed.is_empty() {
+            return Some(counts);
+        }
+        let asked: Vec<_> = self.cores.iter().map(ask_for_failures).collect();
+        let mut reasons = Vec::new();
+        for answer in asked {
+            // Of a core that does not answer the shards are named without a reason.
+            if let Ok(Ok(told)) = tokio::time::timeout_at(deadline, answer).await {
+                reasons.extend(told);
+            }
+        }
+        counts.explain(reasons);
+        Some(counts)
     }
 
     /// The numbers of all cores that answer in time, and of the process.
@@ -108,4 +121,10 @@ impl Collector {
             .distributions(&mut |distribution| distributions.push(distribution));
         numbers
     }
+}
+
+fn ask_for_failures(core: &Outside<Message>) -> oneshot::Receiver<Vec<(ShardId, String)>> {
+    let (reply, answer) = oneshot::channel();
+    core.send(Message::Failures(reply));
+    answer
 }

@@ -13,7 +13,7 @@ use crate::door::Full;
 use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
 use crate::prober::Ping;
-use crate::readiness::ShardCounts;
+use crate::readiness::{FailedShard, ShardCounts};
 use crossbeam_channel::Sender;
 use felix_core::metrics::Metrics;
 use felix_core::shards::ShardState;
@@ -56,6 +56,8 @@ pub(crate) enum Message {
     Ping(Ping),
     /// Tell how the shards are. One at a time per HTTP request.
     Shards(oneshot::Sender<ShardCounts>),
+    /// Tell why the shards you own failed, if any did. One at a time per HTTP request.
+    Failures(oneshot::Sender<Vec<(ShardId, String)>>),
     /// A connection of another core wants through the door of the shared port. One at a time per
     /// core.
     Enter {
@@ -169,6 +171,7 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
     let shards = lanes.start(plan.storage, Rc::clone(&clock), watch, jobs);
     let stirred = reactor.clone();
     shards.when_called(move || stirred.stir());
+    tell_reopened(&shards, plan.events.clone());
     shards.open(plan.shards);
 
     let catalog = CatalogView::new(Rc::new((*plan.catalog).clone()));
@@ -228,6 +231,13 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
     reactor.stop();
     sockets.await;
     Ok(unclosed)
+}
+
+fn tell_reopened(shards: &felix_shard::Core, events: Sender<Event>) {
+    shards.when_reopened(move |shard, generation| {
+        // The main thread listens as long as cores run.
+        drop(events.send(Event::ShardReopened { shard, generation }));
+    });
 }
 
 /// What a core has with the heavy threads, and the task that hears from them.
@@ -295,6 +305,7 @@ impl Core {
             Message::Metrics(reply) => drop(reply.send(self.numbers())),
             Message::Ping(ping) => drop(ping.send(self.clock.monotonic())),
             Message::Shards(reply) => drop(reply.send(self.shard_counts())),
+            Message::Failures(reply) => drop(reply.send(self.router.failures())),
             Message::Enter { ip, reply } => {
                 let doors = self.kafka.as_ref().map(KafkaCore::doors);
                 drop(reply.send(doors.map_or(Err(Full::Total), |doors| doors.enter_for_peer(ip))));
@@ -333,9 +344,11 @@ impl Core {
                 match self.router.state(shard) {
                     Some(ShardState::Open(_)) => counts.open += 1,
                     Some(ShardState::Failed) => {
-                        counts
-                            .failed
-                            .push(format!("{}-{}", stream.topic(), shard.index));
+                        counts.failed.push(FailedShard {
+                            id: shard,
+                            name: format!("{}-{}", stream.topic(), shard.index),
+                            reason: None,
+                        });
                     }
                     Some(ShardState::Opening) | None => {}
                 }

@@ -1,6 +1,11 @@
 //! How far the broker is, as `/ready` tells it.
 
+use felix_core::ShardId;
+use std::collections::HashMap;
 use std::fmt;
+
+/// Failed shards that are named. More are counted.
+const NAMED_MAX: usize = 100;
 
 /// Where the broker stands between start and end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,8 +25,37 @@ pub(crate) struct ShardCounts {
     pub(crate) all: usize,
     /// Those that are open.
     pub(crate) open: usize,
-    /// Those that serve nothing, by topic and partition. They do not keep the others from it.
-    pub(crate) failed: Vec<String>,
+    /// Those that serve nothing. They do not keep the others from it.
+    pub(crate) failed: Vec<FailedShard>,
+}
+
+impl ShardCounts {
+    /// Takes what the cores that own failed shards say of them.
+    pub(crate) fn explain(&mut self, reasons: Vec<(ShardId, String)>) {
+        let mut reasons: HashMap<ShardId, String> = reasons.into_iter().collect();
+        for shard in &mut self.failed {
+            shard.reason = reasons.remove(&shard.id);
+        }
+    }
+}
+
+/// A shard that serves nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FailedShard {
+    /// Which.
+    pub(crate) id: ShardId,
+    /// The same for people: topic and partition.
+    pub(crate) name: String,
+    /// Why; `None`: its core did not tell in time.
+    pub(crate) reason: Option<String>,
+}
+
+impl fmt::Display for FailedShard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One a line, whatever a path has in it.
+        let reason = self.reason.as_deref().unwrap_or("the log says why");
+        write!(f, "failed: {}: {}", self.name, reason.replace('\n', " "))
+    }
 }
 
 /// How far the broker is.
@@ -51,16 +85,35 @@ impl fmt::Display for Readiness {
             }
             (Phase::Serving, Some(_)) => f.write_str("ok")?,
         }
-        for shard in self.shards.iter().flat_map(|shards| &shards.failed) {
-            write!(f, "\nfailed: {shard}; the log says why")?;
+        let failed = self
+            .shards
+            .as_ref()
+            .map_or(&[][..], |shards| &shards.failed);
+        for shard in failed.iter().take(NAMED_MAX) {
+            write!(f, "\n{shard}")?;
         }
-        Ok(())
+        match failed.len().saturating_sub(NAMED_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\nfailed: {more} more"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use felix_core::StreamId;
+
+    fn failed(index: u32) -> FailedShard {
+        FailedShard {
+            id: ShardId {
+                stream: StreamId(1),
+                index,
+            },
+            name: format!("default.clicks-{index}"),
+            reason: None,
+        }
+    }
 
     #[test]
     fn what_is_missing_is_said_and_a_failed_shard_does_not_hide_the_rest() {
@@ -77,16 +130,35 @@ mod tests {
         assert!(!readiness.is_ready());
         readiness.phase = Phase::Serving;
         assert_eq!(readiness.to_string(), "ok");
-        let failed = vec!["default.clicks-2".to_owned()];
-        readiness.shards = Some(ShardCounts { failed, ..shards });
+        let mut shards = ShardCounts {
+            failed: vec![failed(0), failed(2)],
+            ..shards
+        };
+        shards.explain(vec![(failed(2).id, "no space\nat all".to_owned())]);
+        readiness.shards = Some(shards);
         assert!(readiness.is_ready());
         assert_eq!(
             readiness.to_string(),
-            "ok\nfailed: default.clicks-2; the log says why"
+            "ok\nfailed: default.clicks-0: the log says why\n\
+             failed: default.clicks-2: no space at all"
         );
         readiness.phase = Phase::Draining;
         assert!(readiness.to_string().starts_with("draining\n"));
         assert!(!readiness.is_ready());
+    }
+
+    #[test]
+    fn of_very_many_failed_shards_the_first_are_named() {
+        let readiness = Readiness {
+            phase: Phase::Serving,
+            shards: Some(ShardCounts {
+                failed: (0..300).map(failed).collect(),
+                ..ShardCounts::default()
+            }),
+        };
+        let text = readiness.to_string();
+        assert_eq!(text.lines().count(), 1 + NAMED_MAX + 1);
+        assert!(text.ends_with("\nfailed: 200 more"), "{text}");
     }
 
     #[test]

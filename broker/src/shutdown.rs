@@ -70,7 +70,9 @@ fn wait(running: &Running, deadline: Monotonic, step: Step) -> Result<HashSet<Sh
                 unclosed.extend(these);
                 Step::Ended
             }
-            Ok(Event::CoreOpened { .. } | Event::Signal(_)) => continue,
+            Ok(Event::CoreOpened { .. } | Event::ShardReopened { .. } | Event::Signal(_)) => {
+                continue;
+            }
             Ok(Event::CoreFailed { core, fault }) => {
                 return Err(format!("core {core} failed while shutting down: {fault}"));
             }

@@ -16,7 +16,7 @@ use crate::spec::ShardSpec;
 use bytes::Bytes;
 use felix_core::metrics::Metrics;
 use felix_core::stalls::Work;
-use felix_core::{Blocking, Clock, CpuId, Monotonic, Offset, ShardId, Stalls};
+use felix_core::{Blocking, Clock, CpuId, Generation, Monotonic, Offset, ShardId, Stalls};
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::future::poll_fn;
@@ -183,6 +183,12 @@ impl Core {
     /// Why none of them was taken.
     pub fn apply(&self, shard: ShardId, batches: Bytes) -> Result<Offset, ApplyError> {
         self.owner.apply_batches(shard, batches)
+    }
+
+    /// From now on `told` hears of every shard of this core that failed and was opened again, and
+    /// of the generation that clients see from then on. Once.
+    pub fn when_reopened(&self, told: impl Fn(ShardId, Generation) + 'static) {
+        self.owner.when_reopened(told);
     }
 
     /// Resolves when every shard of this core is open, or has failed to open.

@@ -31,6 +31,7 @@ mod port;
 mod preparing;
 mod producer_memory;
 mod reading;
+mod reopening;
 mod requester;
 mod router;
 mod runtime;

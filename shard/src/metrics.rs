@@ -43,6 +43,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) read_bytes: Counter,
     pub(crate) read_failures: Counter,
     pub(crate) failed_shards: Counter,
+    pub(crate) reopened: Counter,
+    pub(crate) reopen_failures: Counter,
     pub(crate) recovery_cut_bytes: Counter,
     pub(crate) recovery_rebuilt_indexes: Counter,
     pub(crate) long_writes: Counter,
@@ -62,6 +64,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) upkeep_lines: LogLimit,
     /// For those that say that files cannot be removed.
     pub(crate) removal_lines: LogLimit,
+    /// For those that say that a failed shard could not be opened again.
+    pub(crate) reopen_lines: LogLimit,
     pub(crate) fetch_us: Histogram,
     pub(crate) commit_us: Histogram,
     pub(crate) hop_us: Histogram,
@@ -307,8 +311,18 @@ impl CoreMetrics {
             ),
             (
                 "felix_shard_failures_total",
-                "Shards that failed to open or were poisoned by a failed write or flush.",
+                "Times that a shard failed to open or was poisoned by a failed write or flush.",
                 &self.failed_shards,
+            ),
+            (
+                "felix_shard_reopened_total",
+                "Shards that failed and were opened again while the broker ran.",
+                &self.reopened,
+            ),
+            (
+                "felix_shard_reopen_failures_total",
+                "Attempts to open a failed shard again that failed.",
+                &self.reopen_failures,
             ),
         ]
     }
@@ -341,6 +355,7 @@ impl Metrics for CoreMetrics {
             ("disk_space", &self.space_lines),
             ("upkeep", &self.upkeep_lines),
             ("removal", &self.removal_lines),
+            ("reopening", &self.reopen_lines),
         ] {
             take(Sample {
                 label: Some(("kind", kind.to_owned())),

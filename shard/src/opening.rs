@@ -1,9 +1,9 @@
 //! Opening the logs of the shards that a core owns.
 
 use crate::event::{Event, step_aside};
-use crate::log::{Log, OpenReason, Opening, Recovery};
+use crate::log::{Log, LogError, OpenReason, Opening, Recovery};
 use crate::owner::Owner;
-use crate::shard::Shard;
+use crate::shard::{Failure, Shard};
 use crate::spec::ShardSpec;
 use felix_core::limits::SHARDS_OPENING_MAX;
 use futures_util::{StreamExt, stream};
@@ -64,33 +64,8 @@ impl Owner {
 
     async fn open_shard(self: &Rc<Self>, shard: Rc<Shard>) {
         if !self.is_closing() {
-            let spec = shard.spec();
-            let opening = Opening {
-                reason: OpenReason::Restart,
-                generation_floor: spec.generation_floor,
-                now: self.clock().wall(),
-                verify: self.config.verify_on_open,
-            };
-            let begun = self.clock().monotonic();
-            let opened = match spec.lost() {
-                Some(reason) => Err(reason),
-                None => self.open_log(spec, opening).await,
-            };
-            self.metrics()
-                .recovery_us
-                .record(begun, self.clock().monotonic());
-            match opened {
-                Ok((log, recovery)) => {
-                    self.metrics().recovery_cut_bytes.add(recovery.cut_bytes);
-                    let rebuilt = u64::from(recovery.rebuilt_indexes);
-                    self.metrics().recovery_rebuilt_indexes.add(rebuilt);
-                    if recovery.cut_bytes > 0 {
-                        // Expected after a kill or a power loss; whoever sees it without one
-                        // should know.
-                        let bytes = recovery.cut_bytes;
-                        tracing::warn!(shard = spec.name, bytes, end = %log.end(), "cut off what was not whole");
-                    }
-                    tracing::debug!(shard = spec.name, ?recovery, "recovered");
+            match self.open_log(&shard).await {
+                Ok(log) => {
                     shard.opened(log, self.producers().share(shard.id()));
                     self.look_after_opened(&shard);
                     while self.forget_producers() {
@@ -98,8 +73,8 @@ impl Owner {
                     }
                     self.announce(&shard);
                 }
-                Err(reason) => {
-                    let effects = shard.fail(reason);
+                Err(failure) => {
+                    let effects = shard.fail(failure);
                     self.apply(&shard, effects);
                 }
             }
@@ -107,26 +82,70 @@ impl Owner {
         self.opening.ended();
     }
 
+    /// Opens the shard's log, for the first time or again.
+    pub(crate) async fn open_log(&self, shard: &Shard) -> Result<Log, Failure> {
+        let spec = shard.spec();
+        if let Some(failure) = lost(shard) {
+            return Err(failure);
+        }
+        let opening = Opening {
+            reason: OpenReason::Restart,
+            generation_floor: spec.generation_floor,
+            now: self.clock().wall(),
+            verify: self.config.verify_on_open,
+        };
+        let begun = self.clock().monotonic();
+        let opened = self.open_with_reserve(spec, opening).await;
+        let metrics = self.metrics();
+        metrics.recovery_us.record(begun, self.clock().monotonic());
+        let (log, recovery) = opened?;
+        metrics.recovery_cut_bytes.add(recovery.cut_bytes);
+        let rebuilt = u64::from(recovery.rebuilt_indexes);
+        metrics.recovery_rebuilt_indexes.add(rebuilt);
+        if recovery.cut_bytes > 0 {
+            // Expected after a kill or a power loss; whoever sees it without one should know.
+            let bytes = recovery.cut_bytes;
+            tracing::warn!(shard = spec.name, bytes, end = %log.end(), "cut off what was not whole");
+        }
+        tracing::debug!(shard = spec.name, ?recovery, "recovered");
+        Ok(log)
+    }
+
     /// Opens a log; where there is no space for its tables, once more without the reserve.
-    async fn open_log(
+    async fn open_with_reserve(
         &self,
         spec: &ShardSpec,
         opening: Opening,
-    ) -> Result<(Log, Recovery), String> {
+    ) -> Result<(Log, Recovery), LogError> {
         let open = || Box::pin(Log::open(&spec.directory, self.config.log, opening));
-        let opened = match open().await {
+        match open().await {
             Err(error) if error.is_full() => {
                 // Another shard may have given it up while this one was opened.
                 self.give_up_reserve().await;
                 open().await
             }
             opened => opened,
-        };
-        opened.map_err(|error| error.to_string())
+        }
     }
 
     /// Resolves when every shard of this core is open or has failed to open.
     pub(crate) async fn opened(&self) {
         self.opening.all().await;
     }
+}
+
+/// Why the shard's log counts as lost, if it does.
+fn lost(shard: &Shard) -> Option<Failure> {
+    let was_open = shard.was_open();
+    let reason = if was_open {
+        // Nothing may be made in its place, whoever made it.
+        shard.spec().lost_since_open()
+    } else {
+        shard.spec().lost()
+    };
+    reason.map(|reason| Failure {
+        reason,
+        // A disk that went away while it was in use may come back in the same way.
+        may_pass: was_open,
+    })
 }

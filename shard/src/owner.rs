@@ -16,6 +16,7 @@ use crate::placing::{Backlog, place_parked};
 use crate::port::Port;
 use crate::producer_memory::ProducerMemory;
 use crate::reading::{Next, Reading};
+use crate::reopening::Reopenings;
 use crate::requester::{PeerSlot, Requester};
 use crate::shard::{Effects, Shard, Writer};
 use crate::space::{Kept, Space};
@@ -28,15 +29,18 @@ use felix_core::limits::{
 };
 use felix_core::metrics::{Distribution, Metrics, Sample};
 use felix_core::shards::ShardState;
-use felix_core::{Blocking, Clock, CpuId, Monotonic, ShardError, ShardId, Stalls};
+use felix_core::{Blocking, Clock, CpuId, Generation, Monotonic, ShardError, ShardId, Stalls};
 use futures_util::{StreamExt, stream};
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
 /// Producers that are forgotten in one go: more than one append brings.
 const PRODUCERS_FORGOTTEN_AT_ONCE_MAX: usize = 16;
+
+/// Told of a shard that was opened again, and of its generation.
+type Reopened = Box<dyn Fn(ShardId, Generation)>;
 
 /// See the module. Lives on its core.
 pub(crate) struct Owner {
@@ -68,6 +72,9 @@ pub(crate) struct Owner {
     pub(crate) opening: Openings,
     closed: Event,
     space: Space,
+    pub(crate) reopenings: Reopenings,
+    /// Who is told of shards that were opened again, if anybody is.
+    when_reopened: OnceCell<Reopened>,
 }
 
 impl Owner {
@@ -108,6 +115,8 @@ impl Owner {
             closing: Cell::new(false),
             opening: Openings::default(),
             closed: Event::default(),
+            reopenings: Reopenings::default(),
+            when_reopened: OnceCell::new(),
         }
     }
 
@@ -270,6 +279,7 @@ impl Owner {
             self.metrics.failed_shards.increment();
             self.tail.borrow_mut().forget(shard.id());
             self.announce(shard);
+            self.reopen(shard);
         }
         if effects.full {
             self.disk_refused();
@@ -324,7 +334,11 @@ impl Owner {
             ShardState::Open(generation) => tracing::info!(shard = name, %id, %generation, "open"),
             ShardState::Failed => {
                 let reason = shard.marks(None).err().map(|error| error.to_string());
-                tracing::error!(shard = name, %id, reason, "failed: it serves nothing until the broker starts again");
+                if shard.may_pass() {
+                    tracing::error!(shard = name, %id, reason, "failed: it serves nothing until it could be opened again");
+                } else {
+                    tracing::error!(shard = name, %id, reason, "failed: it serves nothing until the broker starts again");
+                }
             }
         }
         self.table.put(id, state);
@@ -399,6 +413,28 @@ impl Owner {
                 "a flush takes long; other shards go on without it"
             );
         }
+    }
+
+    /// From now on `told` hears of every shard that is opened again. Once.
+    pub(crate) fn when_reopened(&self, told: impl Fn(ShardId, Generation) + 'static) {
+        let set = self.when_reopened.set(Box::new(told));
+        assert!(set.is_ok(), "one keeps the generations");
+    }
+
+    /// A shard was opened again.
+    pub(crate) fn tell_reopened(&self, shard: ShardId, generation: Generation) {
+        if let Some(told) = self.when_reopened.get() {
+            told(shard, generation);
+        }
+    }
+
+    /// The shards of this core that failed, and why.
+    pub(crate) fn failures(&self) -> Vec<(ShardId, String)> {
+        let shards = self.shards.borrow();
+        let failures = shards.values();
+        failures
+            .filter_map(|shard| Some((shard.id(), shard.failure()?)))
+            .collect()
     }
 
     /// Takes nothing more: what is not placed is refused, whoever watches is told.

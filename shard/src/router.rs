@@ -44,6 +44,12 @@ impl Router {
         &self.0.owner
     }
 
+    /// The shards of this core that failed, and why.
+    #[must_use]
+    pub fn failures(&self) -> Vec<(ShardId, String)> {
+        self.0.owner.failures()
+    }
+
     /// How many cores there are.
     pub(crate) fn cores(&self) -> u16 {
         self.0.cores

@@ -6,6 +6,7 @@
 
 mod applying;
 mod duties;
+mod failure;
 mod flushing;
 mod parting;
 mod preparing;
@@ -15,6 +16,7 @@ mod upkeep;
 mod writer;
 
 pub(crate) use duties::{Duties, Flushing};
+pub(crate) use failure::Failure;
 pub(crate) use producing::Cut;
 pub(crate) use repeats::Repeats;
 pub(crate) use upkeep::Owed;
@@ -26,6 +28,7 @@ use crate::log::{Log, LogError, Read, Search, Wanted};
 use crate::producer_memory::ProducerShare;
 use crate::settling;
 use crate::spec::ShardSpec;
+use failure::Failed;
 use felix_core::limits::{
     BATCH_BYTES_MAX, COLD_READS_IN_FLIGHT_PER_SHARD_MAX, SHARD_UNCOMMITTED_BYTES_MAX,
 };
@@ -58,16 +61,6 @@ enum Phase {
     Closed,
 }
 
-/// A shard that serves nothing until the broker starts again.
-#[derive(Debug)]
-struct Failed {
-    reason: String,
-    /// Kept until a last flush has made durable what was acknowledged before a write failed.
-    log: Option<Log>,
-    /// Bytes of a log that is not kept which no flush made durable.
-    lost_bytes: u64,
-}
-
 #[derive(Debug)]
 struct Open {
     log: Log,
@@ -75,7 +68,7 @@ struct Open {
     mark: Offset,
     /// Kept, because every read asks for it.
     visible_end: Offset,
-    /// Bytes written since the opening.
+    /// Bytes written since the first opening.
     written: u64,
     /// Those of them below the high watermark.
     committed: u64,
@@ -170,16 +163,23 @@ impl Shard {
         &self.spec
     }
 
-    /// The log is open: everything it holds is durable and was flushed before this.
+    /// The log is open, for the first time or again: everything it holds is durable and was flushed
+    /// before this.
     pub(crate) fn opened(&self, log: Log, producers: ProducerShare) {
+        // Goes on from where it was, so that who waits for bytes of an earlier opening has them.
+        let written = match &*self.phase.borrow() {
+            Phase::Failed(failed) => failed.written,
+            Phase::Opening | Phase::Open(_) | Phase::Closed => 0,
+        };
+        self.duties.unflushed.set(0);
         let mark = log.end();
         let visible_end = log.visible_end(mark);
         let mut open = Open {
             log,
             mark,
             visible_end,
-            written: 0,
-            committed: 0,
+            written,
+            committed: written,
             waiting: VecDeque::new(),
             due: 0,
             repeats: Repeats::default(),
@@ -305,7 +305,7 @@ impl Shard {
         written: Result<Effects, LogError>,
     ) -> Effects {
         drop(phase);
-        written.unwrap_or_else(|error| self.fail(error.to_string()))
+        written.unwrap_or_else(|error| self.fail(error.into()))
     }
 
     /// Places a batch, unless its producer sent it before.
@@ -417,7 +417,7 @@ impl Phase {
         match self {
             Self::Open(open) => Ok(open),
             Self::Opening => Err(ShardError::Opening),
-            Self::Failed(failed) => Err(ShardError::Storage(failed.reason.clone())),
+            Self::Failed(failed) => Err(ShardError::Storage(failed.reason().to_owned())),
             Self::Closed => Err(ShardError::ShuttingDown),
         }
     }

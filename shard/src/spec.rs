@@ -51,6 +51,16 @@ impl ShardSpec {
              place; {cure}"
         ))
     }
+
+    /// The same of a log that was open a while ago.
+    pub(crate) fn lost_since_open(&self) -> Option<String> {
+        let missing = log::what_is_missing(&self.directory)?;
+        let directory = self.directory.display();
+        Some(format!(
+            "{directory}: {missing}, and the log was in use, so nothing is made in its place; mount \
+             the disk again or restore the directory"
+        ))
+    }
 }
 
 /// `<root>/streams/<tenant>/<stream id>/<namespace>.<stream>-<shard>`.

@@ -11,6 +11,7 @@
 
 use felix_tests::wire::Wire;
 use felix_tests::{Broker, HeldDisk, Policy, Stream, eventually};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,9 @@ fn is_in_first_shard(path: &Path) -> bool {
     path.parent().is_some_and(is_first_shard)
 }
 
+/// Its segments, and those that are written to take their places.
 fn is_log(path: &Path) -> bool {
-    is_in_first_shard(path) && path.extension().is_some_and(|found| found == "log")
+    is_named(path, ".log")
 }
 
 fn is_named(path: &Path, part: &str) -> bool {
@@ -72,7 +74,7 @@ fn assert_end(wire: &mut Wire, end: i64) {
     assert_eq!((part.error_code, part.high_watermark), (0, end));
 }
 
-/// What only a restart mends: the first shard serves nothing, and is the only one.
+/// The first shard serves nothing, and is the only one.
 fn assert_failed(broker: &Broker, wire: &mut Wire) {
     assert_eq!(wire.produce(TOPIC, 0, b"refused").0, KAFKA_STORAGE_ERROR);
     let answer = wire.fetch(TOPIC, 0, 0, 0);
@@ -119,8 +121,8 @@ fn what_a_periodic_shard_acknowledged_before_a_write_failed_is_flushed_within_th
     assert_failed(&broker, &mut wire);
     others_go_on(&mut wire);
 
-    drop(full);
     assert_eq!(broker.terminate().code(), Some(NOT_CLOSED));
+    drop(full);
     broker.start_again();
     let mut wire = Wire::connect(broker.port());
     assert_end(&mut wire, 5);
@@ -151,8 +153,8 @@ fn a_shard_without_an_interval_that_fails_after_a_roll_has_its_full_segment_flus
     eventually("only the others' records are not flushed", || {
         unsynced(&broker) < 900_000.0
     });
-    drop(full);
     assert_eq!(broker.terminate().code(), Some(NOT_CLOSED));
+    drop(full);
     broker.start_again();
     assert_end(&mut Wire::connect(broker.port()), 9);
 }
@@ -230,14 +232,105 @@ fn after_a_failed_flush_nothing_is_flushed_again_and_its_bytes_stay_counted() {
     let data = disk.path().join("data");
     let mut broker = Broker::start_on(&data, &streams, &[]);
     let mut wire = Wire::connect(broker.port());
-    let failing = disk.fail_flushes(is_log);
+    let rewriting = disk.fail_flushes(is_log);
+    let failing = disk.fail_flushes(|path| is_log(path) && path.ends_with(FIRST_LOG));
     assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, 0));
     eventually("it failed", || broker.metric("felix_shard_failed") == 1.0);
     assert_failed(&broker, &mut wire);
     others_go_on(&mut wire);
     assert!(unsynced(&broker) > 0.0);
+    rewriting.await_count(1, WAIT);
     assert_eq!(broker.terminate().code(), Some(NOT_CLOSED));
-    assert_eq!(failing.count(), 1);
+    assert_eq!(failing.count(), 1, "only a new file was tried");
+}
+
+fn eventually_open(broker: &Broker) {
+    eventually("it is open again", || {
+        broker.metric("felix_shard_failed") == 0.0
+    });
+    assert_eq!(broker.ready(), (200, "ok".to_owned()));
+}
+
+/// The leader epoch of the batch at an offset of the first shard, as it lies in the file.
+fn leader_epoch(wire: &mut Wire, offset: i64) -> i32 {
+    let answer = wire.fetch(TOPIC, 0, offset, 0);
+    let records = answer.responses[0].partitions[0].records.clone();
+    let bytes = records.expect("there is a batch there");
+    i32::from_be_bytes(bytes[12..16].try_into().expect("four bytes"))
+}
+
+#[test]
+fn a_shard_whose_flush_or_write_failed_is_opened_again_by_itself_from_files_of_their_own() {
+    for writes in [false, true] {
+        let Some(disk) = HeldDisk::mount_for("a shard that is opened again by itself") else {
+            return;
+        };
+        let streams = [Stream::new(TOPIC, SHARDS)];
+        let mut broker = Broker::start_on(&disk.path().join("data"), &streams, &[]);
+        let mut wire = Wire::connect(broker.port());
+        acknowledged(&mut wire, 5);
+        let first = leader_epoch(&mut wire, 0);
+        eventually("it is flushed", || unsynced(&broker) == 0.0);
+        let segment = beneath(&disk, &broker).join(FIRST_LOG);
+        let inode = || std::fs::metadata(&segment).expect("it is there").ino();
+        let before = inode();
+        let end = if writes {
+            let failing = disk.fail_writes(is_log);
+            assert_eq!(wire.produce(TOPIC, 0, b"refused").0, KAFKA_STORAGE_ERROR);
+            drop(failing);
+            5
+        } else {
+            let failing = disk.fail_flushes(is_log);
+            assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, 5));
+            eventually("it failed", || broker.metric("felix_shard_failed") == 1.0);
+            drop(failing);
+            6
+        };
+        others_go_on(&mut wire);
+        eventually_open(&broker);
+        assert_ne!(inode(), before, "bad places are not used again");
+        assert_end(&mut wire, end);
+        assert_eq!(wire.produce(TOPIC, 0, b"again"), (0, end));
+        assert!(leader_epoch(&mut wire, end) > first, "clients see it");
+        assert_eq!(leader_epoch(&mut wire, 0), first);
+        assert_eq!(broker.metric("felix_shard_reopened_total"), 1.0);
+        eventually("all is durable", || unsynced(&broker) == 0.0);
+        assert!(broker.terminate().success(), "every log is closed");
+        broker.start_again();
+        assert_end(&mut Wire::connect(broker.port()), end + 1);
+    }
+}
+
+#[test]
+fn while_the_disk_goes_on_failing_the_page_says_why_and_each_attempt_is_told() {
+    let Some(disk) = HeldDisk::mount_for("attempts to open a shard again") else {
+        return;
+    };
+    let streams = [Stream::new(TOPIC, SHARDS)];
+    let mut broker = Broker::start_on(&disk.path().join("data"), &streams, &[]);
+    let mut wire = Wire::connect(broker.port());
+    let failing = disk.fail_flushes(is_log);
+    assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, 0));
+    let failures = || broker.metric("felix_shard_reopen_failures_total");
+    eventually("it is tried again", || failures() >= 2.0);
+    assert_failed(&broker, &mut wire);
+    others_go_on(&mut wire);
+    let (status, page) = broker.ready();
+    let begins = format!("ok\nfailed: {TOPIC}-0: ");
+    assert!(status == 200 && page.starts_with(&begins), "{page}");
+    assert!(
+        page.contains(&format!("could not flush {FIRST_LOG}")),
+        "{page}"
+    );
+    assert!(page.contains("opened again in vain"), "{page}");
+    let is_said = |log: &str| log.matches("could not be opened again").count() >= 2;
+    let log = broker.logged(is_said);
+    assert!(is_said(&log), "{log}");
+    let beside = beneath(&disk, &broker);
+    drop(failing);
+    eventually_open(&broker);
+    assert!(!beside.join("failed").exists());
+    assert_end(&mut wire, 1);
 }
 
 /// Fills the first segment and begins the second, `offset` being the first to be written.

@@ -169,6 +169,14 @@ impl LogError {
         }
     }
 
+    /// Whether the disk may do tomorrow what it did not do today. What is damaged stays so.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Disk { .. } | Self::Poisoned { .. } => true,
+            Self::Damaged { .. } | Self::Foreign { .. } => false,
+        }
+    }
+
     /// Whether a directory may have lost names although the kernel takes it for clean.
     pub(crate) fn is_failed_sync(&self) -> bool {
         match self {
@@ -235,8 +243,8 @@ impl fmt::Display for LogError {
             }
             Self::Poisoned { dir, reason } => write!(
                 f,
-                "{}: takes nothing more since a write or flush failed ({reason}); restart the \
-                 broker once the cause is removed",
+                "{}: takes nothing more since a write or flush failed ({reason}); it is opened \
+                 again by itself once the disk lets it",
                 dir.display()
             ),
         }

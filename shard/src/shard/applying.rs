@@ -22,7 +22,7 @@ impl Shard {
             Ok(applied) => applied,
             Err(ApplyError::Log(error)) if !error.is_full() => {
                 drop(phase);
-                let effects = self.fail(error.to_string());
+                let effects = self.fail((&error).into());
                 return (Err(ApplyError::Log(error)), effects);
             }
             Err(error) => return (Err(error), Effects::default()),

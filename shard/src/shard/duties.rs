@@ -33,6 +33,13 @@ pub(crate) struct Duties {
     pub(crate) settling: Cell<bool>,
 }
 
+impl Duties {
+    /// Whether a task is at work on the files of the log.
+    pub(crate) fn is_at_the_log(&self) -> bool {
+        self.flushing.get() != Flushing::No || self.keeping_up.get()
+    }
+}
+
 /// Whether a flush of a shard is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Flushing {

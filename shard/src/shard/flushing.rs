@@ -1,7 +1,8 @@
 //! Making durable what was written to a shard, and closing its log. A shard whose write has failed
 //! has one last flush ahead: what it acknowledged before is to be as durable as was promised.
 
-use super::{Effects, Failed, Phase, Shard};
+use super::failure::Failed;
+use super::{Effects, Phase, Shard};
 use crate::log::{Flush, Flushed, Log, LogError};
 #[cfg(test)]
 use crate::runtime::broken::{self, Broken};
@@ -43,7 +44,7 @@ impl Shard {
             && let Err(error) = open.log.flushed(result)
         {
             drop(phase);
-            return (0, self.fail(error.to_string()));
+            return (0, self.fail(error.into()));
         }
         if self.spec.durability != Durability::OnCommit {
             return (0, Effects::default());
@@ -92,34 +93,6 @@ impl Shard {
 }
 
 impl Failed {
-    /// A log is only kept for a flush that would be believed.
-    pub(super) fn new(reason: String, log: Option<Log>) -> Self {
-        let mut failed = Self {
-            reason,
-            log,
-            lost_bytes: 0,
-        };
-        failed.settle();
-        failed
-    }
-
-    /// Whether a last flush is ahead.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.log.is_some()
-    }
-
-    fn dirty_bytes(&self) -> u64 {
-        let kept = self.log.as_ref().map_or(0, Log::dirty_bytes);
-        self.lost_bytes + kept
-    }
-
-    /// Lets go of a log that has nothing to flush, or of which no flush proves anything.
-    pub(super) fn settle(&mut self) {
-        if let Some(log) = self.log.take_if(|log| !log.is_dirty()) {
-            self.lost_bytes = log.dirty_bytes();
-        }
-    }
-
     fn flushed(&mut self, result: Option<Result<Flushed, LogError>>, shard: &str) {
         let Some(log) = &mut self.log else {
             return;

@@ -1,6 +1,7 @@
 //! What a shard parts with: appends that are settled, and all of them where it fails or closes.
 
-use super::{Effects, Failed, Phase, Repeats, Shard};
+use super::failure::{Failed, Failure};
+use super::{Effects, Phase, Repeats, Shard};
 use crate::settling::{Owed, Settled};
 use felix_core::ShardError;
 use std::collections::VecDeque;
@@ -31,22 +32,24 @@ impl Shard {
 
     /// The log cannot be trusted any more: nobody gets anything from it but the reason. What it holds
     /// is still flushed, if only a write has failed.
-    pub(crate) fn fail(&self, reason: String) -> Effects {
+    pub(crate) fn fail(&self, failure: Failure) -> Effects {
         let mut phase = self.phase.borrow_mut();
+        let mut written = 0;
         let log = match std::mem::replace(&mut *phase, Phase::Opening) {
             Phase::Opening => None,
             Phase::Open(open) => {
                 let open = *open;
                 if let Some(cut) = open.cut {
-                    cut.rest.refuse(ShardError::Storage(reason.clone()));
+                    cut.rest.refuse(ShardError::Storage(failure.reason.clone()));
                 }
                 self.owed.borrow_mut().push_back(Owed {
                     waiting: open.waiting,
                     mark: open.mark,
                     repeats: open.repeats,
                     parked: open.parked,
-                    error: ShardError::Storage(reason.clone()),
+                    error: ShardError::Storage(failure.reason.clone()),
                 });
+                written = open.written;
                 Some(open.log)
             }
             // The first reason is the one that explains.
@@ -55,7 +58,7 @@ impl Shard {
                 return Effects::default();
             }
         };
-        let failed = Failed::new(reason, log);
+        let failed = Failed::new(failure, log, written);
         let dirty = failed.is_dirty();
         *phase = Phase::Failed(Box::new(failed));
         Effects {

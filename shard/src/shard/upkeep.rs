@@ -88,7 +88,7 @@ impl Shard {
         };
         match taken {
             Ok(()) => Ok(effects),
-            Err(error) if error.is_failed_sync() => Ok(self.fail(error.to_string())),
+            Err(error) if error.is_failed_sync() => Ok(self.fail(error.into())),
             Err(error) => Err(error),
         }
     }

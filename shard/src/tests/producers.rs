@@ -3,6 +3,7 @@
 use super::simulated::life;
 use super::{Bench, Rig, batches, records, run, run_in};
 use crate::runtime::simulated::Simulation;
+use crate::shard::Failure;
 use bytes::Bytes;
 use felix_core::batch::{BatchBuilder, Codec, Place};
 use felix_core::shards::{Acks, Append, Appended};
@@ -138,7 +139,10 @@ fn a_batch_that_is_sent_again_fails_with_the_first_one() {
         let again = bench.hand(0, of(ID, 40, 5));
         let owner = bench.core.owner();
         let shard = owner.shard(bench.shard(0)).unwrap();
-        let effects = shard.fail("its flush".into());
+        let effects = shard.fail(Failure {
+            reason: "its flush".into(),
+            may_pass: false,
+        });
         owner.apply(&shard, effects);
         for answer in [first.await, again.await].concat() {
             assert_eq!(answer, Err(ShardError::Storage("its flush".into())));

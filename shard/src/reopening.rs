@@ -1,0 +1,108 @@
+//! Opening the log of a shard again that failed in a running broker: a device may have been away,
+//! or full, for a while only. A task for each shard that failed, and none for the others.
+
+use crate::event::{Credits, step_aside};
+use crate::owner::Owner;
+use crate::runtime;
+use crate::shard::Shard;
+use felix_core::limits::SHARDS_OPENING_MAX;
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// From the failure to the first attempt; each further pause is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// What a core keeps for shards that are opened again.
+#[derive(Debug)]
+pub(crate) struct Reopenings {
+    /// Opening reads and writes whole segments: as many at once as at a start.
+    places: Credits,
+}
+
+impl Default for Reopenings {
+    fn default() -> Self {
+        Self {
+            places: Credits::new(SHARDS_OPENING_MAX),
+        }
+    }
+}
+
+impl Owner {
+    /// Tries to open the shard's log again until that succeeds, nothing is to be hoped for any
+    /// more, or the core closes.
+    pub(crate) fn reopen(self: &Rc<Self>, shard: &Rc<Shard>) {
+        if self.is_closing() || !shard.may_pass() {
+            return;
+        }
+        let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
+        self.tasks().spawn("reopening", async move {
+            let mut pause = FIRST_PAUSE;
+            while shard.may_pass() && owner.rest(pause).await {
+                if !shard.is_let_go() {
+                    // Its last flush is still ahead, or one is stuck.
+                    continue;
+                }
+                let _place = owner.reopenings.places.permit().await;
+                if owner.is_closing() {
+                    return;
+                }
+                pause = (pause * 2).min(PAUSE_MAX);
+                if owner.try_again(&shard, pause).await {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Waits; whether the core goes on after that.
+    async fn rest(&self, pause: Duration) -> bool {
+        let closed = pin!(self.closed().until(|| self.is_closing()));
+        match select(closed, pin!(runtime::sleep(pause))).await {
+            Either::Left(_) => false,
+            Either::Right(_) => true,
+        }
+    }
+
+    /// One attempt; whether the shard is open. `pause`: to the next one.
+    async fn try_again(self: &Rc<Self>, shard: &Rc<Shard>, pause: Duration) -> bool {
+        let name = &*shard.spec().name;
+        match self.open_log(shard).await {
+            Ok(log) => {
+                self.metrics().reopened.increment();
+                let generation = log.generation();
+                shard.opened(log, self.producers().share(shard.id()));
+                self.look_after_opened(shard);
+                while self.forget_producers() {
+                    step_aside().await;
+                }
+                self.announce(shard);
+                self.tell_reopened(shard.id(), generation);
+                true
+            }
+            Err(failure) => {
+                self.metrics().reopen_failures.increment();
+                let reason = failure.reason.clone();
+                let next_s = failure.may_pass.then_some(pause.as_secs());
+                let attempts = shard.failed_again(failure);
+                let lines = &self.metrics().reopen_lines;
+                if let Some(left_out) = lines.admit(self.clock().monotonic()) {
+                    let left_out = (left_out > 0).then_some(left_out);
+                    tracing::error!(
+                        shard = name,
+                        attempts,
+                        next_s,
+                        reason,
+                        left_out,
+                        "could not be opened again"
+                    );
+                }
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Why a shard serves nothing, and what became of attempts to open its log again.
+
+use super::{Phase, Shard};
+use crate::log::{Log, LogError};
+
+/// Why a shard serves nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    /// A sentence that names directory, file and position.
+    pub(crate) reason: String,
+    /// Opening the log again may help. If not, the broker has to be started again once somebody
+    /// has done something about it.
+    pub(crate) may_pass: bool,
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&LogError> for Failure {
+    fn from(error: &LogError) -> Self {
+        Self {
+            reason: error.to_string(),
+            may_pass: error.may_pass(),
+        }
+    }
+}
+
+/// A shard that serves nothing, for now or until the broker starts again.
+#[derive(Debug)]
+pub(super) struct Failed {
+    failure: Failure,
+    /// Attempts to open the log again, and why the last of them failed.
+    attempts: u32,
+    latest: Option<String>,
+    /// Kept until a last flush has made durable what was acknowledged before a write failed.
+    pub(super) log: Option<Log>,
+    /// Bytes of a log that is not kept which no flush made durable.
+    lost_bytes: u64,
+    /// The shard was open before, so its log is there.
+    was_open: bool,
+    /// Bytes written in all openings so far.
+    pub(super) written: u64,
+}
+
+impl Failed {
+    /// A log is only kept for a flush that would be believed. `written`: since the first opening.
+    pub(super) fn new(failure: Failure, log: Option<Log>, written: u64) -> Self {
+        let mut failed = Self {
+            failure,
+            attempts: 0,
+            latest: None,
+            was_open: log.is_some(),
+            log,
+            lost_bytes: 0,
+            written,
+        };
+        failed.settle();
+        failed
+    }
+
+    /// Why it failed: the first reason is the one that explains.
+    pub(super) fn reason(&self) -> &str {
+        &self.failure.reason
+    }
+
+    /// Whether a last flush is ahead.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Bytes written and not known to be durable.
+    pub(super) fn dirty_bytes(&self) -> u64 {
+        let kept = self.log.as_ref().map_or(0, Log::dirty_bytes);
+        self.lost_bytes + kept
+    }
+
+    /// Lets go of a log that has nothing to flush, or of which no flush proves anything.
+    pub(super) fn settle(&mut self) {
+        if let Some(log) = self.log.take_if(|log| !log.is_dirty()) {
+            self.lost_bytes = log.dirty_bytes();
+        }
+    }
+
+    fn told(&self) -> String {
+        let reason = &self.failure.reason;
+        match &self.latest {
+            None => reason.clone(),
+            Some(latest) if latest == reason => {
+                format!("{reason} (opened again in vain, {} times)", self.attempts)
+            }
+            Some(latest) => format!(
+                "{reason} (opened again in vain, {} times; the last time: {latest})",
+                self.attempts
+            ),
+        }
+    }
+}
+
+impl Shard {
+    /// Why it serves nothing, if it failed, for people.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match &*self.phase.borrow() {
+            Phase::Failed(failed) => Some(failed.told()),
+            Phase::Opening | Phase::Open(_) | Phase::Closed => None,
+        }
+    }
+
+    /// Whether it failed at something that opening its log again may mend.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.failure.may_pass)
+    }
+
+    /// Whether its log was open since the broker started.
+    pub(crate) fn was_open(&self) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.was_open)
+    }
+
+    /// Whether it failed, and nothing is at work on its old log any more.
+    pub(crate) fn is_let_go(&self) -> bool {
+        let is_idle = !self.duties.is_at_the_log();
+        is_idle && matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.log.is_none())
+    }
+
+    /// Its log could not be opened again. How many such attempts there were.
+    pub(crate) fn failed_again(&self, failure: Failure) -> u32 {
+        let mut phase = self.phase.borrow_mut();
+        let Phase::Failed(failed) = &mut *phase else {
+            unreachable!("only a shard that failed is opened again");
+        };
+        failed.attempts += 1;
+        failed.latest = Some(failure.reason);
+        failed.failure.may_pass = failure.may_pass;
+        failed.attempts
+    }
+}
