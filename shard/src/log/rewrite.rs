@@ -81,7 +81,13 @@ impl Rewrite {
         self.dir
             .rename(&temporary_name(self.base), &log_name(self.base))
             .map_err(|cause| disk_error(&self.dir, self.base, "rename", cause))?;
-        Ok(self.segment)
+        // By its new name: a file that is closed for want of descriptors is opened by it again.
+        let name = log_name(self.base);
+        let opened = self.dir.open_file(&name).await.and_then(|file| {
+            file.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it was just renamed"))
+        });
+        let file = opened.map_err(|cause| self.segment.disk_error("open", None, cause))?;
+        Ok(self.segment.moved_to(file))
     }
 }
 

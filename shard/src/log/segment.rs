@@ -91,6 +91,12 @@ impl Segment {
         }
     }
 
+    /// The same in another file, with the same bytes.
+    pub(super) fn moved_to(mut self, log: File) -> Self {
+        self.log = log;
+        self
+    }
+
     /// Makes a new segment that begins at `base`. Its directory is to be synced.
     pub(super) fn create(
         dir: &Rc<Dir>,

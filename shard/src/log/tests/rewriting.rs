@@ -47,6 +47,12 @@ fn after_a_failure_what_is_in_doubt_lies_in_new_files_and_what_was_durable_in_th
         assert_holds(&log, &batches).await;
         assert!(!dir.path().join("failed").exists());
         assert!(files(&dir, "tmp").is_empty());
+        // They are opened by these paths whenever they were closed.
+        assert!(
+            log.segments
+                .iter()
+                .all(|segment| segment.log().path().is_file())
+        );
         kill(log);
         let again = inodes(&dir);
         assert_holds(&open(&dir, SMALL).await.0, &batches).await;
