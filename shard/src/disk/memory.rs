@@ -353,11 +353,10 @@ impl MemoryFile {
     pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
         breathe().await;
         let size = self.size() + bytes;
-        self.truncate(size)?;
-        // Only the space: what lies before it may still be lost, and is zeros then.
-        let mut durable = self.content.durable.borrow_mut();
-        let end = durable.len().max(place(size));
-        durable.resize(end, 0);
+        if self.disk.space(place(bytes)) < place(bytes) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.content.extend(place(size));
         Ok(size)
     }
 

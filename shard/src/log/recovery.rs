@@ -255,9 +255,8 @@ impl Recoverer {
             let segment = rewrite.as_ref().map_or(&found, Rewrite::segment);
             end = segment.end();
             // A crash came before its prepared space was given back. Nothing is missing.
-            let is_untrimmed = cut.is_some()
-                && next == Some(end)
-                && occupied(&found, segment.bytes()).await? == 0;
+            let is_untrimmed =
+                cut.is_some() && next == Some(end) && occupied(&found, segment.bytes()).await? == 0;
             if is_untrimmed {
                 cut = None;
             }

@@ -110,6 +110,7 @@ impl Simulation {
                 self.end_tasks();
                 return result;
             }
+            self.fire();
             match self.pick() {
                 Some(number) => self.turn(number),
                 None => self.skip(),
@@ -142,6 +143,20 @@ impl Simulation {
             .is_pending()
         {
             self.tasks.borrow_mut().insert(number, work);
+        }
+    }
+
+    /// Wakes those whose time has come while others kept the thread busy.
+    fn fire(&self) {
+        let mut timers = self.timers.borrow_mut();
+        while let Some(first) = timers.first_entry()
+            && first.key().0 <= self.now.get()
+        {
+            first.remove().wake();
+        }
+        drop(timers);
+        while let Ok(number) = self.woken.try_recv() {
+            self.ready.borrow_mut().insert(number);
         }
     }
 

@@ -85,6 +85,16 @@ impl Content {
         state.touch(from, to);
     }
 
+    /// Zeros up to `size`, on the device too. What lies before them may still be lost, and is zeros
+    /// then.
+    pub(super) fn extend(&self, size: usize) {
+        let mut state = self.0.borrow_mut();
+        let end = state.cached.len().max(size);
+        state.cached.resize(end, 0);
+        let end = state.durable.len().max(size);
+        state.durable.resize(end, 0);
+    }
+
     pub(super) fn begin_flush(&self) -> WriteBack {
         let state = self.0.borrow();
         let sectors = state.dirty.keys();
