@@ -15,7 +15,7 @@ write() {
 # The last full run
 
 \`make test-full\` writes this page. It runs every test with the whole data: all 336,776 flights
-through each codec, 20 rounds of kill -9 under load, on a debug and on a release build.
+through each codec, 100 rounds of kill -9 under load, on a debug and on a release build.
 
 | | |
 |---|---|

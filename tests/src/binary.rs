@@ -12,8 +12,15 @@ pub fn broker() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("FELIX_TESTS_BROKER") {
         Some(path) => path.into(),
-        None => build(),
+        None => build("felix-broker"),
     })
+}
+
+/// The executable of `felix-log`, of this build's profile as well.
+#[must_use]
+pub(crate) fn felix_log() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| build("felix-log"))
 }
 
 /// The root of the repository.
@@ -23,7 +30,7 @@ pub(crate) fn root() -> &'static Path {
         .expect("this crate lies in the repository")
 }
 
-fn build() -> PathBuf {
+fn build(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     // <target>/<profile>/deps/<test>
     let profile_dir = test
@@ -47,12 +54,12 @@ fn build() -> PathBuf {
             "--package",
             "felix-broker",
             "--bin",
-            "felix-broker",
+            name,
         ])
         .args(["--profile", profile])
         .env("CARGO_TARGET_DIR", target)
         .status()
         .expect("cargo runs, since it runs this test");
-    assert!(built.success(), "felix-broker does not build");
-    profile_dir.join("felix-broker")
+    assert!(built.success(), "{name} does not build");
+    profile_dir.join(name)
 }

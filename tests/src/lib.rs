@@ -17,6 +17,7 @@ mod broker;
 mod clock;
 mod descriptors;
 pub mod dump_log;
+pub mod felix_log;
 pub mod flights;
 mod held_disk;
 mod http;

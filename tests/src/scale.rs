@@ -13,7 +13,7 @@ pub fn flights_rows() -> usize {
 /// How often the broker is killed under load.
 #[must_use]
 pub fn kill_rounds() -> usize {
-    if is_full() { 20 } else { 6 }
+    if is_full() { 100 } else { 6 }
 }
 
 /// Bytes that go through each codec into one log.
