@@ -222,8 +222,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         );
         drop(write!(io::stdout(), "{tour}"));
     }
-    let files_max = room.files_per_core.unwrap_or(u64::MAX);
-    let config = core_config(&settings.storage, storage.as_ref(), files_max);
+    let config = core_config(&settings.storage, storage.as_ref(), room.files_per_core);
     launch(settings, choice, config, storage, catalog, http, kafka)
 }
 
@@ -426,7 +425,7 @@ fn shard_specs(catalog: &Catalog, storage: Option<&(DataDir, CatalogState)>) -> 
 fn core_config(
     storage: &Storage,
     place: Option<&(DataDir, CatalogState)>,
-    files_max: u64,
+    files_max: Option<usize>,
 ) -> CoreConfig {
     let space = place.map(|(data, _)| SpaceConfig {
         directory: data.path().to_owned(),
@@ -447,7 +446,7 @@ fn core_config(
         retention_interval: storage.retention_interval,
         verify_on_open: storage.verify_on_open,
         tail_bytes_max: storage.tail_cache_bytes,
-        files_max: usize::try_from(files_max).unwrap_or(usize::MAX),
+        files_max: files_max.unwrap_or(usize::MAX),
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Room {
     /// Shards that fit beside the connections; `None`: no limit.
     pub(crate) shards: Option<u64>,
     /// Files of logs that each core may keep open; `None`: no limit.
-    pub(crate) files_per_core: Option<u64>,
+    pub(crate) files_per_core: Option<usize>,
 }
 
 /// Why the broker does not start here.
@@ -185,9 +185,9 @@ pub(crate) fn judge(readings: &Readings, needs: Needs) -> Result<Room, Refusal> 
         shards: readings
             .files
             .map(|files| (files - fixed) / FILES_PER_SHARD),
-        files_per_core: readings
-            .files
-            .map(|files| (files - fixed) / needs.cores.max(1)),
+        files_per_core: readings.files.map(|files| {
+            usize::try_from((files - fixed) / needs.cores.max(1)).unwrap_or(usize::MAX)
+        }),
     })
 }
 
@@ -286,7 +286,7 @@ mod tests {
             judge(&good(), NEEDS),
             Ok(Room {
                 shards: Some((20_000 - fixed) / 2),
-                files_per_core: Some((20_000 - fixed) / 2),
+                files_per_core: Some(usize::try_from((20_000 - fixed) / 2).unwrap()),
             })
         );
         let unlimited = Readings {

@@ -1,16 +1,17 @@
 //! The CPU core that owns shards: it decides and stores, for its own connections and for other
 //! cores.
 
+mod numbers;
+
 use crate::call::Caller;
 use crate::completing::complete;
 use crate::cpu_core::CoreConfig;
-use crate::disk;
 use crate::event::{Credits, Event, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
 use crate::keeper::Keeper;
 use crate::log::LogError;
 use crate::message::{Body, Parts, ReadRequest, Request};
-use crate::metrics::{CoreMetrics, Gauges};
+use crate::metrics::CoreMetrics;
 use crate::opening::Openings;
 use crate::placing::{Backlog, place_parked};
 use crate::port::Port;
@@ -27,7 +28,6 @@ use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, HEAVY_SEARCH_JOBS_PER_CORE_MAX, HEAVY_SEARCHES_IN_FLIGHT_MAX,
     PREPARATIONS_IN_FLIGHT_MAX, PRODUCER_BYTES_PER_CORE_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX,
 };
-use felix_core::metrics::{Distribution, Metrics, Sample};
 use felix_core::shards::ShardState;
 use felix_core::{Blocking, Clock, CpuId, Generation, Monotonic, ShardError, ShardId, Stalls};
 use futures_util::{StreamExt, stream};
@@ -483,40 +483,6 @@ fn watch_key(port: &Port, watch: u64, chunk: u32) -> WatchKey {
         core: port.peer(),
         watch,
         chunk,
-    }
-}
-
-impl Metrics for Owner {
-    fn collect(&self, take: &mut dyn FnMut(Sample)) {
-        self.metrics.collect(take);
-        let shards = self.all();
-        let count = |holds: fn(ShardState) -> bool| {
-            shards.iter().filter(|shard| holds(shard.state())).count()
-        };
-        Gauges {
-            opening: count(|state| state == ShardState::Opening),
-            open: count(|state| matches!(state, ShardState::Open(_))),
-            failed: count(|state| state == ShardState::Failed),
-            parked: shards.iter().map(|shard| shard.parked()).sum(),
-            watches: self.watches.borrow().len(),
-            waiting: self.sleepers.len(),
-            tail_bytes: self.tail().bytes(),
-            late_syncs: self.flusher.late(),
-            disk_full: self.space.is_full(),
-            disk_free_bytes: self.space.free_bytes(),
-            unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
-            prepared_bytes: shards.iter().map(|shard| shard.prepared_bytes()).sum(),
-            segments: shards.iter().map(|shard| shard.segments()).sum(),
-            trimmed: shards.iter().map(|shard| shard.trimmed()).sum(),
-            open_files: disk::open_files(),
-            producers: self.producers.known(),
-            producer_bytes: self.producers.bytes(),
-        }
-        .collect(take);
-    }
-
-    fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
-        self.metrics.distributions(now, take);
     }
 }
 

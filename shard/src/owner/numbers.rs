@@ -1,0 +1,42 @@
+//! What a core tells of itself.
+
+use super::Owner;
+use crate::disk;
+use crate::metrics::Gauges;
+use felix_core::Monotonic;
+use felix_core::metrics::{Distribution, Metrics, Sample};
+use felix_core::shards::ShardState;
+
+impl Metrics for Owner {
+    fn collect(&self, take: &mut dyn FnMut(Sample)) {
+        self.metrics.collect(take);
+        let shards = self.all();
+        let count = |holds: fn(ShardState) -> bool| {
+            shards.iter().filter(|shard| holds(shard.state())).count()
+        };
+        Gauges {
+            opening: count(|state| state == ShardState::Opening),
+            open: count(|state| matches!(state, ShardState::Open(_))),
+            failed: count(|state| state == ShardState::Failed),
+            parked: shards.iter().map(|shard| shard.parked()).sum(),
+            watches: self.watches.borrow().len(),
+            waiting: self.sleepers.len(),
+            tail_bytes: self.tail().bytes(),
+            late_syncs: self.flusher.late(),
+            disk_full: self.space.is_full(),
+            disk_free_bytes: self.space.free_bytes(),
+            unsynced_bytes: shards.iter().map(|shard| shard.dirty_bytes()).sum(),
+            prepared_bytes: shards.iter().map(|shard| shard.prepared_bytes()).sum(),
+            segments: shards.iter().map(|shard| shard.segments()).sum(),
+            trimmed: shards.iter().map(|shard| shard.trimmed()).sum(),
+            open_files: disk::open_files(),
+            producers: self.producers.known(),
+            producer_bytes: self.producers.bytes(),
+        }
+        .collect(take);
+    }
+
+    fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
+        self.metrics.distributions(now, take);
+    }
+}
