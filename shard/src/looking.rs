@@ -66,7 +66,7 @@ impl Owner {
     }
 
     /// What the system says; `None` where it does not, or nobody cares.
-    async fn free(&self) -> Option<Free> {
+    pub(crate) async fn free(&self) -> Option<Free> {
         let directory = self.config.space.as_ref()?.directory.clone();
         match blocking(move || Free::of(&directory)).await {
             Ok(free) => Some(free),

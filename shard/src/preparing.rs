@@ -10,6 +10,10 @@ use std::time::Duration;
 /// How long a shard for which none could be prepared is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Space is prepared where so many such steps would fit in what is free: several shards of several
+/// cores are at it, and none knows of the others.
+const STEPS_AT_ONCE: u64 = 16;
+
 impl Owner {
     /// Has space prepared for a shard, if nobody is at it.
     pub(crate) fn prepare(self: &Rc<Self>, shard: &Rc<Shard>) {
@@ -31,8 +35,10 @@ impl Owner {
         while !self.is_closing()
             && let Some(step) = shard.begin_preparation(self.clock().monotonic())
         {
-            // It is taken from what is free as appends are, and they are refused first.
-            if self.space().admit(step.bytes()).is_err() {
+            // It is taken from what is free as appends are, and leaves them what is left of little.
+            if !self.has_plenty(step.bytes()).await || self.space().admit(step.bytes()).is_err() {
+                let now = self.clock().monotonic();
+                shard.duties.preparing_failed.set(Some(now));
                 return;
             }
             self.metrics().preparations.increment();
@@ -49,6 +55,15 @@ impl Owner {
                 }
             }
         }
+    }
+
+    /// Whether so many bytes more are little of what is free, however many steps other shards and
+    /// other cores are at.
+    async fn has_plenty(&self, bytes: u64) -> bool {
+        self.free().await.is_none_or(|free| {
+            let kept = free.kept(self.space().free_bytes_min());
+            free.free_bytes.saturating_sub(kept) / STEPS_AT_ONCE >= bytes
+        })
     }
 
     /// No space could be prepared. Appends do without, and few such lines are written.

