@@ -103,14 +103,10 @@ fn while_many_flushes_are_stuck_and_one_of_them_has_several_files_others_commit(
         return;
     };
     let small = ("FELIX_DURABLE_SEGMENT_BYTES", "8388608");
-    // Long enough that all is written before the first flush, which would hold up further writes.
-    let rare = ("FELIX_DURABLE_FSYNC_INTERVAL_MS", "5000");
+    // Long enough that all is written before the first flush. One that is held, or the flush of
+    // prepared space, would hold up further writes: this file system locks the file for it.
+    let rare = ("FELIX_DURABLE_FSYNC_INTERVAL_MS", "10000");
     let broker = Broker::start_on(&disk.path().join("data"), &streams(), &[small, rare]);
-    let hold = disk.hold_flushes(|path| {
-        let is_log = path.extension().is_some_and(|extension| extension == "log");
-        let dir = path.parent().and_then(Path::file_name);
-        is_log && dir.is_some_and(|dir| dir.to_string_lossy().starts_with(PERIODIC))
-    });
     // More than a segment for each, so that a flush has two files.
     let mut wire = Wire::connect(broker.port());
     let shards = i32::try_from(SHARDS).expect("few");
@@ -120,6 +116,11 @@ fn while_many_flushes_are_stuck_and_one_of_them_has_several_files_others_commit(
             assert_eq!(wire.produce(PERIODIC, partition, &batch), (0, offset));
         }
     }
+    let hold = disk.hold_flushes(|path| {
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let dir = path.parent().and_then(Path::file_name);
+        is_log && dir.is_some_and(|dir| dir.to_string_lossy().starts_with(PERIODIC))
+    });
     let files = 2 * usize::try_from(SHARDS).expect("few");
     hold.await_held(WAIT, |held| held.len() >= files);
     for core in 0..broker.cores() {
