@@ -8,6 +8,8 @@ use super::segment::{Segment, index_name, time_index_name};
 use super::verify::{Verified, verified};
 use super::walk::{Step, Walk};
 use crate::disk::{File, Patience, breathe};
+#[cfg(test)]
+use crate::runtime::broken::{self, Broken};
 use felix_core::batch::HEADER_BYTES;
 use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::{Offset, Timestamp};
@@ -160,6 +162,8 @@ impl<'a> Trust<'a> {
             seen.note(&batch);
         }
         let agrees = owed == self.expected_end && met_time;
+        #[cfg(test)]
+        let agrees = agrees || broken::is(Broken::IndexTrusted);
         Ok(since_entry.filter(|_| agrees).map(|bytes| (seen, bytes)))
     }
 }

@@ -7,6 +7,19 @@ pub(crate) enum Broken {
     FlushSkipped,
     /// A flush commits what was written since it began, too.
     CommittedBeforeFlush,
+    /// Recovery goes on behind a batch that is not whole.
+    PastHole,
+    /// Recovery believes the index files, whatever follows what they know.
+    IndexTrusted,
+}
+
+impl Broken {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::FlushSkipped,
+        Self::CommittedBeforeFlush,
+        Self::PastHole,
+        Self::IndexTrusted,
+    ];
 }
 
 /// Whether this thread simulates an engine that is broken like that.

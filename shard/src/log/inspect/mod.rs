@@ -4,6 +4,7 @@
 
 mod batches;
 mod indexes;
+mod leftovers;
 mod segment;
 mod table;
 mod verdict;

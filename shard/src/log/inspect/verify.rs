@@ -54,18 +54,18 @@ pub fn verify(
     Ok(verifier.verdict)
 }
 
-struct Verifier<'a> {
+pub(super) struct Verifier<'a> {
     dir: &'a Path,
     options: Options,
     visit: &'a mut dyn FnMut(&SegmentFile, u64, &PlacedBatch),
     checkpoint: Option<Checkpoint>,
-    generations: Option<Generations>,
+    pub(super) generations: Option<Generations>,
     snapshot: Option<(Producers, Offset)>,
     /// What the batches below the snapshot's end say of producers.
     producers: Producers,
     /// The greatest generation of a batch so far.
     seen: Option<Generation>,
-    verdict: Verdict,
+    pub(super) verdict: Verdict,
 }
 
 /// How the reading of a segment ended.
@@ -179,18 +179,19 @@ impl<'a> Verifier<'a> {
         }
         let mut end = first.unwrap_or(start);
         self.verdict.end = end;
-        for (number, segment) in segments.iter().enumerate() {
-            let next = segments.get(number + 1).map(|next| next.base);
+        let mut left = segments;
+        while let Some((segment, mut rest)) = left.split_first() {
             if segment.base != end {
                 if end >= point {
-                    self.drop_from(segments.get(number..).unwrap_or_default())?;
+                    self.drop_from(left)?;
                     return Ok(());
                 }
                 // Whatever is missing, the rest is looked at.
                 self.missing(end);
                 end = segment.base;
             }
-            let ended = self.segment(segment, next, &mut end)?;
+            let ended = self.segment(segment, &mut rest, &mut end)?;
+            let next = rest.first().map(|next| next.base);
             self.verdict.end = end;
             if !has_room(end) {
                 let fault = Fault::NoRoom { end }.to_string();
@@ -198,12 +199,11 @@ impl<'a> Verifier<'a> {
                 return Ok(());
             }
             match (ended, next) {
-                (Ended::Cut, _) => {
-                    return self.drop_from(segments.get(number + 1..).unwrap_or_default());
-                }
+                (Ended::Cut, _) => return self.drop_from(rest),
                 (Ended::Damaged, Some(next)) => end = next,
                 (Ended::Damaged | Ended::Whole, _) => {}
             }
+            left = rest;
         }
         Ok(())
     }
@@ -226,11 +226,12 @@ impl<'a> Verifier<'a> {
         self.find(&log_name(base), 0, what, Consequence::Fatal);
     }
 
-    /// Reads a segment, whose first batch owes the offset `end`; `end` is then where it ends.
+    /// Reads a segment, whose first batch owes the offset `end`; `end` is then where it ends. Of
+    /// the next ones stay those that an opening does not remove as leftovers.
     fn segment(
         &mut self,
         segment: &SegmentFile,
-        next: Option<Offset>,
+        rest: &mut &[SegmentFile],
         end: &mut Offset,
     ) -> io::Result<Ended> {
         let mut batches = Batches::open(&segment.log)?;
@@ -262,6 +263,8 @@ impl<'a> Verifier<'a> {
                 Some(_) => return Ok(Ended::Damaged),
             }
         }
+        *rest = self.without_leftovers(rest, *end)?;
+        let next = rest.first().map(|next| next.base);
         self.ends(segment, next, *end, batches.position());
         self.indexes(segment, &truth, next.is_some(), *end)?;
         Ok(Ended::Whole)

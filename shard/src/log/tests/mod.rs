@@ -5,6 +5,7 @@ mod damaged;
 mod failing;
 mod indexes;
 mod inspected;
+mod leftovers;
 mod model;
 mod openings;
 mod preparing;
