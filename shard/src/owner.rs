@@ -473,8 +473,11 @@ impl Owner {
             .await
     }
 
+    /// In the order of their ids, which is the same in every run.
     fn all(&self) -> Vec<Rc<Shard>> {
-        self.shards.borrow().values().cloned().collect()
+        let mut all: Vec<_> = self.shards.borrow().values().cloned().collect();
+        all.sort_unstable_by_key(|shard| shard.id());
+        all
     }
 }
 

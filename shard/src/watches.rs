@@ -214,9 +214,11 @@ impl Watches {
         !self.firing.is_empty()
     }
 
-    /// All shards that are watched.
+    /// All shards that are watched, in order.
     pub(crate) fn shards(&self) -> Vec<ShardId> {
-        self.by_shard.keys().copied().collect()
+        let mut shards: Vec<_> = self.by_shard.keys().copied().collect();
+        shards.sort_unstable();
+        shards
     }
 
     /// How many watches there are.
@@ -309,10 +311,12 @@ impl Sleepers {
         }
     }
 
-    /// Wakes all.
+    /// Wakes all, the oldest first.
     pub(crate) fn wake_all(&self) {
-        let sleepers: Vec<_> = self.sleepers.borrow().values().cloned().collect();
-        for sleeper in sleepers {
+        let all = self.sleepers.borrow().clone();
+        let mut sleepers: Vec<_> = all.into_iter().collect();
+        sleepers.sort_unstable_by_key(|(id, _)| *id);
+        for (_, sleeper) in sleepers {
             sleeper.wake();
         }
     }

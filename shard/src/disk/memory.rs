@@ -232,7 +232,7 @@ impl MemoryDir {
         if self.find(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        if self.disk.fails(|faults| faults.write) {
+        if self.disk.fails(|faults| faults.create) {
             return Err(broken());
         }
         let content: Rc<Content> = Rc::default();
@@ -255,23 +255,28 @@ impl MemoryDir {
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut names = self.names.cached.borrow_mut();
-        let content = names.remove(from).ok_or(io::ErrorKind::NotFound)?;
-        names.insert(to.to_owned(), content);
+        let content = self.find(from).ok_or(io::ErrorKind::NotFound)?;
+        self.names.take(from);
+        self.names.put(to, &content);
         Ok(())
     }
 
     pub(super) async fn sync(&self) -> io::Result<()> {
-        let changed = self.names.changed();
+        let changed: BTreeSet<String> = {
+            let changed = self.names.changed().into_iter();
+            changed.map(|(name, _)| name).collect()
+        };
         self.disk.wait_for_device().await;
         if self.disk.fails(|faults| faults.sync) {
             let mut lost = self.names.lost.borrow_mut();
-            lost.extend(changed.into_iter().map(|(name, _)| name));
+            lost.extend(changed);
             return Err(broken());
         }
         let lost = self.names.lost.borrow();
         if !self.disk.faults.get().lies {
-            self.names.sync(|name| lost.contains(name));
+            // Names that changed since it began stay behind.
+            self.names
+                .sync(|name| lost.contains(name) || !changed.contains(name));
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ const STALL_BOUNDS: StallBounds = StallBounds {
 };
 
 /// What a mesh under test looks like.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Rig {
     cores: u16,
     shards: u32,

@@ -5,8 +5,10 @@ use std::time::Duration;
 /// Chances are in ten thousand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Faults {
-    /// A write fails, and part of it is there; or a file is not made.
+    /// A write fails, and part of it is there.
     pub(crate) write: u32,
+    /// A file is not made.
+    pub(crate) create: u32,
     /// A read fails.
     pub(crate) read: u32,
     /// A flush of a file fails.

@@ -1,5 +1,6 @@
 //! What a shard has promised, and whether it keeps that.
 
+use bytes::BytesMut;
 use felix_core::batch::BatchBuilder;
 use felix_core::{Batch, Durability, Generation, Offset, PlacedBatch, Timestamp};
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ struct Sent {
     fate: Fate,
     /// When the broker first said where it is: an acknowledgement, or a reader that saw it.
     known: Option<Duration>,
+    /// On the device, whatever its policy: it was there at an opening, or the log was closed since.
+    durable: bool,
     generation: Option<Generation>,
     timestamps: Vec<Timestamp>,
 }
@@ -44,6 +47,10 @@ pub(super) struct Model {
     durability: Durability,
     /// What may be lost of a periodic shard when the power fails.
     lag: Duration,
+    /// Whether anything is ever let go of.
+    is_bounded: bool,
+    /// This life has begun with the log open.
+    is_open: bool,
     sent: BTreeMap<u64, Sent>,
     /// What any reader ever saw: which batch at which offset and generation.
     seen: BTreeMap<(Offset, Generation), u64>,
@@ -56,10 +63,12 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(durability: Durability, lag: Duration) -> Self {
+    pub(super) fn new(durability: Durability, lag: Duration, is_bounded: bool) -> Self {
         Self {
             durability,
             lag,
+            is_bounded,
+            is_open: false,
             sent: BTreeMap::new(),
             seen: BTreeMap::new(),
             generation: Generation::new(0),
@@ -81,7 +90,13 @@ impl Model {
     }
 
     /// A new batch, whose records say which it is.
-    pub(super) fn send(&mut self, random: &mut fastrand::Rng, now: Timestamp) -> (u64, Batch) {
+    /// `place`: that of a batch of so many records, if an idempotent producer sends it.
+    pub(super) fn send(
+        &mut self,
+        random: &mut fastrand::Rng,
+        now: Timestamp,
+        place: impl FnOnce(usize) -> Option<(i64, i16, i32)>,
+    ) -> (u64, Batch) {
         let id = self.sent.len() as u64;
         let count = random.usize(1..=4);
         let timestamps: Vec<_> = (0..count)
@@ -89,7 +104,12 @@ impl Model {
             .collect();
         let size = random.usize(0..150);
         let value = format!("{id}:{}", "x".repeat(size));
-        let start = BatchBuilder::new();
+        let start = match place(count) {
+            Some((producer, epoch, sequence)) => {
+                BatchBuilder::new().producer(producer, epoch, sequence)
+            }
+            None => BatchBuilder::new(),
+        };
         let builder = timestamps.iter().fold(start, |builder, time| {
             builder.record(*time, None, Some(value.as_bytes()))
         });
@@ -98,11 +118,24 @@ impl Model {
             bytes: bytes.to_vec(),
             fate: Fate::Open,
             known: None,
+            durable: false,
             generation: None,
             timestamps,
         };
         self.sent.insert(id, sent);
         (id, Batch::parse(bytes).expect("the builder builds batches"))
+    }
+
+    /// The same batch once more: what a crash took may come back now.
+    pub(super) fn send_again(&mut self, id: u64) -> Batch {
+        let sent = self.sent.get_mut(&id).expect("it was sent");
+        let is_kept = sent.known.is_some();
+        if !is_kept {
+            sent.fate = Fate::Open;
+            sent.generation = None;
+        }
+        let bytes = BytesMut::from(&sent.bytes[..]);
+        Batch::parse(bytes).expect("it was sent before")
     }
 
     /// The broker says that the batch is at `offset`.
@@ -172,21 +205,31 @@ impl Model {
         self.start = self.start.max(told.0);
     }
 
-    /// The life is over, at `now`.
-    pub(super) fn crashed(&mut self, crash: Crash, now: Duration) {
+    /// The log was closed, and nothing went wrong.
+    pub(super) fn closed(&mut self) {
+        for sent in self.sent.values_mut() {
+            sent.durable |= sent.known.is_some();
+        }
+    }
+
+    /// The life is over, at `now`. Where flushes failed, or the shard did not open, the last
+    /// interval of a periodic shard did not come to its end: it took nothing more and said so.
+    pub(super) fn crashed(&mut self, crash: Crash, flushes_fail: bool, now: Duration) {
+        let is_flushed = self.is_open && !flushes_fail;
+        self.is_open = false;
         for sent in self.sent.values_mut() {
             let keeps = match (crash, self.durability) {
                 (Crash::Kill, _) | (Crash::Power, Durability::OnCommit) => true,
                 (Crash::Power, Durability::Periodic) => {
-                    sent.known.is_some_and(|known| known + self.lag < now)
+                    is_flushed && sent.known.is_some_and(|known| known + self.lag < now)
                 }
                 (Crash::Power, Durability::None) => false,
             };
-            if !keeps {
+            if !keeps && !sent.durable {
                 sent.known = None;
             }
         }
-        self.end = Offset::ZERO;
+        self.end = self.start;
     }
 
     /// The shard is open again at `generation`, and this is all of it. What it shows now it has
@@ -203,6 +246,16 @@ impl Model {
             self.generation
         );
         self.generation = generation;
+        self.is_open = true;
+        assert!(
+            start >= self.start,
+            "the log began at {} and does at {start}",
+            self.start
+        );
+        assert!(
+            self.is_bounded || start == Offset::ZERO,
+            "{start}: nothing may go"
+        );
         let found: BTreeMap<u64, Offset> = batches
             .iter()
             .map(|batch| (id_of(batch), batch.base_offset()))
@@ -224,6 +277,7 @@ impl Model {
                 self.lost += 1;
             }
             sent.fate = Fate::Gone;
+            sent.durable = false;
         }
         if let Some(first) = batches.first() {
             self.shown(first.base_offset(), batches, Duration::ZERO);
@@ -231,11 +285,33 @@ impl Model {
         for id in found.keys() {
             let sent = self.sent.get_mut(id).expect("it was sent");
             sent.known = Some(Duration::ZERO);
+            sent.durable = true;
         }
+        check_sequences(batches);
         let last = batches.last().map_or(start, PlacedBatch::next_offset);
         assert_eq!(last, end, "the log does not reach to its end");
         self.start = start;
         self.end = end;
+    }
+}
+
+/// The batches of each idempotent producer follow each other without a gap, each epoch from 0 on.
+fn check_sequences(batches: &[PlacedBatch]) {
+    let mut owed: BTreeMap<i64, (i16, i32)> = BTreeMap::new();
+    for header in batches.iter().map(PlacedBatch::header) {
+        if header.producer_id < 0 {
+            continue;
+        }
+        let found = (header.producer_epoch, header.base_sequence);
+        if let Some(owed) = owed.get(&header.producer_id) {
+            assert!(
+                found == *owed || (found.0 > owed.0 && found.1 == 0),
+                "producer {} owed {owed:?}, and {found:?} stands at {}",
+                header.producer_id,
+                header.base_offset
+            );
+        }
+        owed.insert(header.producer_id, (found.0, found.1 + header.count));
     }
 }
 

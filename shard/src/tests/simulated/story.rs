@@ -1,21 +1,24 @@
 //! One seed's story: lives of a mesh, crashes between them, and the promises checked after each.
 
 use super::model::{Crash, Model};
+use super::producer::Producer;
 use crate::disk::memory::Faults;
 use crate::runtime::broken::Broken;
 use crate::runtime::simulated::{SimulatedClock, Simulation};
 use crate::tests::{Never, Rig, STALL_BOUNDS, batches};
-use crate::{Core, Router, mesh, runtime};
+use crate::{Core, Router, ShardSpec, mesh, runtime};
 use felix_core::blocking::Here;
 use felix_core::limits::FETCH_BYTES_MAX;
 use felix_core::shards::{
     Acks, Append, Fetch, FetchPart, Fetched, OffsetQuery, OffsetSpec, ShardState,
 };
 use felix_core::{
-    Clock, Durability, Monotonic, Offset, PlacedBatch, ShardId, Shards, Stalls, Timestamp,
+    Clock, Durability, Monotonic, Offset, PlacedBatch, Retention, ShardId, Shards, Stalls,
+    Timestamp,
 };
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
@@ -25,6 +28,9 @@ const ROOT: &str = "/data";
 
 /// A flush that is well, or slow, and the turns until it begins, all taken generously.
 const LAG: Duration = Duration::from_millis(100);
+
+/// Idempotent producers of each shard.
+const PRODUCERS: usize = 2;
 
 /// What a story went through.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,28 +46,47 @@ pub(super) struct Told {
 #[derive(Clone)]
 struct Story {
     simulation: Rc<Simulation>,
+    /// Whether it says what happens, for people.
+    aloud: bool,
     rig: Rig,
     shards: Rc<Vec<ShardId>>,
+    policies: Rc<Vec<Durability>>,
     models: Rc<Vec<RefCell<Model>>>,
+    /// Idempotent ones, of each shard.
+    producers: Rc<Vec<[RefCell<Producer>; PRODUCERS]>>,
 }
 
-/// Tells the story of `seed`, with an engine that is broken like that. Panics where a promise is not
+/// Tells the story of `seed`, aloud or not, with an engine that is broken like that. Panics where a promise is not
 /// kept.
-pub(super) fn tell(seed: u64, broken: Option<Broken>) -> Told {
+pub(super) fn tell(seed: u64, broken: Option<Broken>, aloud: bool) -> Told {
     let simulation = Simulation::new(seed);
     simulation.break_engine(broken);
     let rig = simulation.draw(rig);
     let shards: Vec<_> = rig.stream().shard_ids().collect();
     let lag = rig.flush_interval + LAG;
-    let models = shards
+    let policies: Vec<_> = shards
         .iter()
-        .map(|_| RefCell::new(Model::new(rig.durability, lag)))
+        .map(|_| simulation.draw(|random| policy(random, rig.durability)))
         .collect();
+    let models = policies
+        .iter()
+        .map(|policy| RefCell::new(Model::new(*policy, lag, rig.retention.is_bounded())))
+        .collect();
+    let producers = (0i64..)
+        .take(shards.len())
+        .map(|shard| [0, 1].map(|number| RefCell::new(Producer::new(10 * shard + number))))
+        .collect();
+    if aloud {
+        println!("{rig:?}\n{policies:?}");
+    }
     let story = Story {
         simulation,
+        aloud,
         rig,
         shards: Rc::new(shards),
+        policies: Rc::new(policies),
         models: Rc::new(models),
+        producers: Rc::new(producers),
     };
     let lives = story.simulation.draw(|random| random.u32(2..=5));
     for _ in 0..lives {
@@ -81,13 +106,39 @@ fn rig(random: &mut fastrand::Rng) -> Rig {
         Durability::None,
     ];
     let durability = policies[random.usize(..policies.len())];
+    // Large enough, a segment has space prepared.
+    let segment_bytes_max = match random.u8(..4) {
+        0 => random.u64(6_000..200_000),
+        _ => random.u64(500..6000),
+    };
     Rig {
         shards: u32::from(cores) + random.u32(..2),
         tail_bytes_max: [0, 2000, 8 << 20][random.usize(..3)],
-        segment_bytes_max: random.u64(500..6000),
+        segment_bytes_max,
         flush_interval: Duration::from_millis(random.u64(1..20)),
         verify_on_open: random.u8(..8) == 0,
+        retention: retention(random),
+        retention_interval: Duration::from_millis(random.u64(1..20)),
+        files_max: [2, usize::MAX][random.usize(..2)],
         ..Rig::new(cores, durability)
+    }
+}
+
+/// Of a shard: most are as the others of the story.
+fn policy(random: &mut fastrand::Rng, durability: Durability) -> Durability {
+    match random.u8(..8) {
+        0 => Durability::OnCommit,
+        1 => Durability::Periodic,
+        2 => Durability::None,
+        _ => durability,
+    }
+}
+
+fn retention(random: &mut fastrand::Rng) -> Retention {
+    let mut seldom = |of: u64| (random.u8(..6) == 0).then(|| random.u64(1..of));
+    Retention {
+        bytes: seldom(20_000).and_then(NonZeroU64::new),
+        age: seldom(400).map(Duration::from_millis),
     }
 }
 
@@ -96,8 +147,10 @@ fn faults(random: &mut fastrand::Rng) -> Option<Faults> {
     let mut chance = |of: u32| if random.u8(..4) == 0 { of } else { 0 };
     let faults = Faults {
         write: chance(50),
+        create: chance(50),
         read: chance(50),
         flush: chance(200),
+        sync: chance(300),
         stall: chance(300),
         slow: Duration::from_millis(20),
         ..Faults::default()
@@ -106,14 +159,23 @@ fn faults(random: &mut fastrand::Rng) -> Option<Faults> {
     let faults = Faults { capacity, ..faults };
     // Word of a failed flush is a file, which an opening has to find: a disk on which it cannot be
     // made asks for a restart of the machine, and is none that a story goes on with.
-    let write = if faults.flush > 0 { 0 } else { faults.write };
-    let faults = Faults { write, ..faults };
+    let loses_words = faults.flush > 0 || faults.sync > 0;
+    let create = if loses_words { 0 } else { faults.create };
+    let faults = Faults { create, ..faults };
     random.bool().then_some(faults)
 }
 
 impl Story {
+    /// Says what happens, where one story is told.
+    fn say(&self, what: impl FnOnce() -> String) {
+        if self.aloud {
+            println!("{:?} {}", self.simulation.now(), what());
+        }
+    }
+
     /// One life of the mesh, to its crash.
     fn live(&self, faults: Option<Faults>) {
+        self.say(|| format!("life with {faults:?}"));
         let disk = Rc::clone(self.simulation.disk());
         disk.set_faults(Faults {
             lies: self.simulation.is_broken(Broken::FlushSkipped),
@@ -125,6 +187,9 @@ impl Story {
             .draw(|random| Duration::from_micros(random.u64(..60_000)));
         let until = if faults.is_none() { None } else { Some(until) };
         let until = until.filter(|_| self.simulation.draw(fastrand::Rng::bool));
+        for producer in self.producers.iter().flatten() {
+            producer.borrow_mut().is_cut_off();
+        }
         let story = self.clone();
         self.simulation.run(async move {
             let life = pin!(story.life(faults.is_none()));
@@ -142,8 +207,12 @@ impl Story {
                 .draw(|random| disk.lose_power_by_chance(random));
         }
         let crash = if power { Crash::Power } else { Crash::Kill };
+        self.say(|| format!("{crash:?}"));
+        let flushes_fail = faults.is_some_and(|faults| faults.flush > 0 || faults.sync > 0);
         for model in &*self.models {
-            model.borrow_mut().crashed(crash, self.simulation.now());
+            model
+                .borrow_mut()
+                .crashed(crash, flushes_fail, self.simulation.now());
         }
     }
 
@@ -158,7 +227,7 @@ impl Story {
                 Rc::new(stalls),
                 Rc::new(Here),
             );
-            core.open(self.rig.specs(Path::new(ROOT)));
+            core.open(self.specs());
             cores.push(core);
         }
         for core in &cores {
@@ -179,6 +248,34 @@ impl Story {
             .collect();
         for task in tasks {
             task.join().await;
+        }
+        drop(routers);
+        if self.simulation.draw(fastrand::Rng::bool) {
+            self.close(cores).await;
+        }
+    }
+
+    fn specs(&self) -> Vec<ShardSpec> {
+        let mut specs = self.rig.specs(Path::new(ROOT));
+        for (spec, policy) in specs.iter_mut().zip(&*self.policies) {
+            spec.durability = *policy;
+        }
+        specs
+    }
+
+    /// Ends all cores in good order: what could be closed cleanly is there whatever follows.
+    async fn close(&self, cores: Vec<Core>) {
+        let router = cores[0].router();
+        let opened: Vec<_> = (0..self.shards.len())
+            .map(|index| self.generation(&router, index).is_some())
+            .collect();
+        let unclean = join_all(cores.into_iter().map(Core::close)).await;
+        let unclean: Vec<_> = unclean.into_iter().flatten().collect();
+        for (index, shard) in self.shards.iter().enumerate() {
+            let is_clean = unclean.iter().all(|(failed, _)| failed != shard);
+            if opened[index] && is_clean {
+                self.models[index].borrow_mut().closed();
+            }
         }
     }
 
@@ -220,7 +317,10 @@ impl Story {
             match self.read(router, index, at).await {
                 Ok(fetched) => {
                     let (start, end) = (fetched.log_start, fetched.visible_end);
-                    assert!(bounds.is_none_or(|bounds| bounds == (start, end)));
+                    let is_kept = |known: (Offset, Offset)| {
+                        known.1 == end && (known.0 == start || self.rig.retention.is_bounded())
+                    };
+                    assert!(bounds.is_none_or(is_kept), "{bounds:?}, and {start}..{end}");
                     bounds = Some((start, end));
                     all.extend(batches(&fetched));
                     at = all.last().map_or(start, PlacedBatch::next_offset);
@@ -233,10 +333,8 @@ impl Story {
                     log_start,
                     visible_end,
                 }) => {
-                    assert!(
-                        all.is_empty() && log_start > at,
-                        "{at}: {log_start}..{visible_end}"
-                    );
+                    let may_be = all.is_empty() || self.rig.retention.is_bounded();
+                    assert!(may_be && log_start > at, "{at}: {log_start}..{visible_end}");
                     at = log_start;
                 }
                 Err(error) => {
@@ -246,6 +344,8 @@ impl Story {
             }
         }
         let bounds = bounds.expect("an answer had them");
+        all.retain(|batch| batch.base_offset() >= bounds.0);
+        self.say(|| format!("shard {index}: {bounds:?} in {generation:?}"));
         self.models[index]
             .borrow_mut()
             .reopened(bounds, generation, &all);
@@ -272,9 +372,24 @@ impl Story {
             .find(|record| record.timestamp >= wanted)
             .map(|record| (record.offset, Some(record.timestamp)));
         match router.offsets(vec![query]).await.remove(0) {
+            // Retention may have taken it since.
+            Ok(answer) if answer.found != expected && self.rig.retention.is_bounded() => {
+                let start = all.first().map(PlacedBatch::base_offset);
+                assert_ne!(self.earliest(router, index).await, start, "{answer:?}");
+            }
             Ok(answer) => assert_eq!(answer.found, expected, "at or after {wanted:?}"),
             Err(error) => assert!(!is_well, "{error}, though the disk is well"),
         }
+    }
+
+    async fn earliest(&self, router: &Router, index: usize) -> Option<Offset> {
+        let query = OffsetQuery {
+            shard: self.shards[index],
+            spec: OffsetSpec::Earliest,
+            generation: None,
+        };
+        let answer = router.offsets(vec![query]).await.remove(0);
+        answer.ok()?.found.map(|(offset, _)| offset)
     }
 
     async fn read(
@@ -311,10 +426,15 @@ impl Story {
                 .draw(|random| random.usize(..self.shards.len()));
             match self.simulation.draw(|random| random.u8(..8)) {
                 0 => {
-                    let pause = self.simulation.draw(|random| random.u64(..4000));
+                    // Sometimes so long that a shard that failed is opened again.
+                    let pause = self.simulation.draw(|random| match random.u8(..8) {
+                        0 => random.u64(..1_500_000),
+                        _ => random.u64(..4000),
+                    });
                     runtime::sleep(Duration::from_micros(pause)).await;
                 }
                 1 | 2 => self.look(&router, index).await,
+                3 | 4 => self.produce(&router, index).await,
                 _ => self.append(&router, index).await,
             }
         }
@@ -325,7 +445,7 @@ impl Story {
         let model = &self.models[index];
         let (id, batch) = self
             .simulation
-            .draw(|random| model.borrow_mut().send(random, now));
+            .draw(|random| model.borrow_mut().send(random, now, |_| None));
         let shard = self.shards[index];
         let acks = if self.simulation.draw(fastrand::Rng::bool) {
             Acks::All
@@ -335,7 +455,9 @@ impl Story {
         let committed = router.append(vec![Append { shard, batch }], acks).await;
         let story = self.clone();
         let answer = async move {
-            if let Ok(appended) = committed.await.remove(0) {
+            let answer = committed.await.remove(0);
+            story.say(|| format!("shard {index}, batch {id}: {answer:?}"));
+            if let Ok(appended) = answer {
                 let now = story.simulation.now();
                 let model = &story.models[index];
                 model
@@ -349,6 +471,49 @@ impl Story {
         } else {
             runtime::spawn_local(answer).detach();
         }
+    }
+
+    /// An idempotent producer sends what was not answered, and more, several batches at once.
+    async fn produce(&self, router: &Router, index: usize) {
+        let number = self.simulation.draw(|random| random.usize(..PRODUCERS));
+        let producer = &self.producers[index][number];
+        let model = &self.models[index];
+        let Some(again) = producer.borrow_mut().begin() else {
+            return;
+        };
+        let mut sent: Vec<_> = again
+            .into_iter()
+            .map(|id| (id, model.borrow_mut().send_again(id)))
+            .collect();
+        let more = self.simulation.draw(|random| random.usize(..3));
+        for _ in 0..more {
+            let now = SimulatedClock(Rc::clone(&self.simulation)).wall();
+            let place = |records| Some(producer.borrow_mut().place(records));
+            let (id, batch) = self
+                .simulation
+                .draw(|random| model.borrow_mut().send(random, now, place));
+            producer.borrow_mut().sends(id);
+            sent.push((id, batch));
+        }
+        let shard = self.shards[index];
+        let mut answers = Vec::new();
+        for (id, batch) in sent {
+            let committed = router
+                .append(vec![Append { shard, batch }], Acks::All)
+                .await;
+            answers.push(async move { (id, committed.await.remove(0)) });
+        }
+        let mut outcomes = Vec::new();
+        for (id, answer) in join_all(answers).await {
+            self.say(|| format!("shard {index}, produced batch {id}: {answer:?}"));
+            if let Ok(appended) = &answer {
+                let now = self.simulation.now();
+                let mut model = model.borrow_mut();
+                model.acknowledged(id, appended.base_offset, now);
+            }
+            outcomes.push(answer.map(|_| ()));
+        }
+        producer.borrow_mut().answered(&outcomes);
     }
 
     async fn look(&self, router: &Router, index: usize) {
