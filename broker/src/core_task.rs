@@ -8,8 +8,8 @@ use crate::blocking::{self, HeavyThreads};
 use crate::boot::Event;
 use crate::clock::SystemClock;
 use crate::collect::Numbers;
-use crate::device_waiters;
 use crate::door::Full;
+use crate::executor;
 use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
 use crate::prober::Ping;
@@ -23,9 +23,7 @@ use felix_kafka::{CatalogView, Signal};
 use felix_net::Reactor;
 use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
 use futures_util::future::{Either, select};
-use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use std::cell::Cell;
-use std::ffi::CString;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -33,19 +31,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// Memory that glommio registers with each ring. The least it takes: our sockets do not use it,
-/// and files little.
-const IO_MEMORY_BYTES: usize = 64 << 10;
-
-/// How soon a task that runs on is asked to make way. The default of 100 ms would be the tail
-/// latency of everything beside it.
-const PREEMPT_TIMER: Duration = Duration::from_micros(200);
-
-/// Threads of a core for file work that is not on the ring: a sync of a directory after a roll, a
-/// small file replaced. A shard has two such pieces of work under way at most, so a device that is
-/// stuck under a few leaves the others threads.
-const BLOCKING_THREADS: usize = 8;
 
 /// What the rest of the process says to a core.
 #[derive(Debug)]
@@ -137,24 +122,8 @@ pub(crate) fn start(plan: Plan) -> std::io::Result<JoinHandle<()>> {
 }
 
 fn run(plan: Plan) -> Result<Vec<ShardId>, String> {
-    // Not `spawn`: it would name the thread with a number of its own. The blocking threads stay
-    // where this thread was before it is pinned: on the processors left to side threads. They
-    // inherit the name it has meanwhile.
-    device_waiters::allow().map_err(|error| format!("no io_uring: {error}"))?;
-    name_this_thread("block", plan.core)?;
-    let executor = LocalExecutorBuilder::new(Placement::Fixed(plan.cpu))
-        .blocking_thread_pool_placement(PoolPlacement::Unbound(BLOCKING_THREADS))
-        .io_memory(IO_MEMORY_BYTES)
-        .preempt_timer(PREEMPT_TIMER)
-        .make()
-        .map_err(|error| format!("no executor on processor {}: {error}", plan.cpu))?;
-    name_this_thread("core", plan.core)?;
-    executor.run(Box::pin(live(plan)))
-}
-
-fn name_this_thread(kind: &str, core: CpuId) -> Result<(), String> {
-    let name = CString::new(format!("felix-{kind}-{core}")).expect("no zero byte");
-    rustix::thread::set_name(&name).map_err(|error| format!("a thread cannot be named: {error}"))
+    let (core, cpu) = (plan.core, plan.cpu);
+    executor::run(core, cpu, Box::pin(live(plan)))?
 }
 
 /// Runs until it is asked to end. The shards whose logs were open and are not closed.
@@ -164,7 +133,7 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
     let reactor = Reactor::watchful(plan.vigil, Rc::clone(&clock))
         .map_err(|error| format!("no epoll set: {error}"))?;
     let watched = Rc::clone(&stalls).watch(Work::Sockets, "sockets", reactor.run());
-    let sockets = glommio::spawn_local(watched);
+    let sockets = executor::spawn(watched);
     let (heavy, hear) = heavy_work(plan.heavy, &stalls, reactor.clone());
     let (watch, jobs) = (Rc::clone(&stalls), Rc::clone(&heavy));
     let lanes = plan.lanes;
@@ -208,7 +177,7 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
         end: Signal::default(),
     });
     let mail = Rc::clone(&core).mail(plan.inside, reactor.clone());
-    let mail = glommio::spawn_local(stalls.watch(Work::Mail, "mailbox", mail));
+    let mail = executor::spawn(stalls.watch(Work::Mail, "mailbox", mail));
 
     let mut were_open = Vec::new();
     if let Either::Left(_) = select(pin!(shards.opened()), core.drain.raised()).await {
@@ -245,11 +214,11 @@ fn heavy_work(
     threads: HeavyThreads,
     stalls: &Rc<Stalls>,
     reactor: Reactor,
-) -> (Rc<dyn Blocking>, glommio::Task<()>) {
+) -> (Rc<dyn Blocking>, executor::Task<()>) {
     let (heavy, done) = blocking::on_core(threads);
     let hear = Rc::clone(&heavy).hear(done, move || reactor.stir());
     let hear = Rc::clone(stalls).watch(Work::Mail, "heavy work", hear);
-    (heavy, glommio::spawn_local(hear))
+    (heavy, executor::spawn(hear))
 }
 
 /// The thread's name, which is in the line, says which core it was.
@@ -389,7 +358,7 @@ impl Core {
         let Some(kafka) = &self.kafka else { return };
         kafka.connections().drain();
         let deadline = self.deadline.get().unwrap_or_else(|| clock.monotonic());
-        let patience = glommio::timer::sleep(deadline.until(clock.monotonic()));
+        let patience = executor::pause(deadline.until(clock.monotonic()));
         let ended = kafka.connections().ended();
         if let Either::Right(_) = select(pin!(ended), pin!(patience)).await {
             let cut = kafka.connections().cut();

@@ -4,6 +4,8 @@
 //! do (`probe`), takes the data directory, and then runs one pinned thread per core (`core_task`).
 //! A control thread beside them serves HTTP and hears signals; the main thread waits for what they
 //! tell it (`boot`) and brings everything to an end (`shutdown`).
+//!
+//! [`engine`] is a core's storage alone, for `felix-log bench`.
 
 mod blocking;
 mod boot;
@@ -19,6 +21,8 @@ mod data_dir;
 mod dev;
 mod device_waiters;
 mod door;
+pub mod engine;
+mod executor;
 mod exposition;
 mod file_fault;
 mod http;

@@ -67,7 +67,7 @@ pub const GLOMMIO: &[Allowed] = &[
         "tasks, pauses and work aside: the executor's, or a simulation's",
     ),
     Allowed::new(
-        "broker/src/core_task.rs",
+        "broker/src/executor.rs",
         &["glommio"],
         "makes the executors and pins them",
     ),
