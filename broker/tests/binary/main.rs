@@ -5,6 +5,7 @@
 mod catalog;
 mod connections;
 mod felix_log;
+mod felix_log_bench;
 mod harness;
 mod heavy;
 mod http;

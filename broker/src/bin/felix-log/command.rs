@@ -18,7 +18,7 @@ make no sense, or what they name is not a log.";
 /// The program.
 pub(crate) fn command() -> Command {
     Command::new("felix-log")
-        .about("Looks at the files of Felix's logs, and never writes to them")
+        .about("Looks at the files of Felix's logs, and never writes to them; measures the log")
         .after_help(EXAMPLES)
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
@@ -26,6 +26,8 @@ pub(crate) fn command() -> Command {
         .subcommand(dump())
         .subcommand(verify())
         .subcommand(stat())
+        .subcommand(crate::bench::arguments(Command::new("bench")))
+        .subcommand(crate::bench::part_arguments())
 }
 
 fn path(help: &'static str) -> Arg {

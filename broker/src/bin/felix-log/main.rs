@@ -1,8 +1,10 @@
-//! `felix-log`: looks at the files of logs, and never writes to them.
+//! `felix-log`: looks at the files of logs, and never writes to them; `bench` measures the engine on
+//! files of its own.
 //!
 //! Exit codes: 0, all is well; 1, `verify` found a fault, or something could not be read; 2, the
 //! arguments make no sense, or what they name is not ours.
 
+mod bench;
 mod command;
 mod dump;
 mod output;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         Some(("dump", matches)) => dump::run(matches),
         Some(("verify", matches)) => verify::run(matches),
         Some(("stat", matches)) => stat::run(matches),
+        Some(("bench", matches)) => bench::run(matches),
+        Some((bench::PART, matches)) => return bench::run_part(matches),
         _ => unreachable!("clap asks for one of these"),
     };
     match outcome {

@@ -76,6 +76,16 @@ impl Lines {
         writeln!(self.out, "{line}").map_err(|_| Trouble::Closed)
     }
 
+    /// Whether they are JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// What was said so far is out.
+    pub(crate) fn show(&mut self) -> Result<(), Trouble> {
+        self.out.flush().map_err(|_| Trouble::Closed)
+    }
+
     /// All of it is out.
     pub(crate) fn end(mut self) -> Result<(), Trouble> {
         self.out.flush().map_err(|_| Trouble::Closed)
