@@ -1,7 +1,7 @@
 # `make run` and `make test` set up what they need on a fresh Debian or Ubuntu that has Rust, and
 # do nothing of it twice.
 
-.PHONY: run test test-full check fuzz bench bench-micro
+.PHONY: run test test-full check fuzz bench bench-micro bench-log
 
 # A broker for trying things out, in the foreground: `make run ARGS=--help` shows its settings.
 run:
@@ -44,3 +44,11 @@ bench:
 bench-micro:
 	@scripts/setup-build.sh
 	@cargo bench --quiet --locked --package felix-bench --bench pieces -- $(ARGS)
+
+# The log by itself, against its targets, in ten minutes: `make bench-log DIR=/mnt/disk` measures
+# another file system, ARGS="--policy on_commit --waiters 1,64" something else.
+bench-log:
+	@scripts/setup-build.sh >&2
+	@echo "felix: building; the first time takes some minutes" >&2
+	@cargo build --quiet --release --locked --package felix-broker --bin felix-log
+	@exec "$${CARGO_TARGET_DIR:-target}/release/felix-log" bench "$(or $(DIR),target)" $(or $(ARGS),--scenarios)
