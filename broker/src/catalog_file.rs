@@ -15,6 +15,8 @@ pub(crate) struct StreamDefaults {
     pub(crate) durability: Durability,
     /// How much of it is kept.
     pub(crate) retention: Retention,
+    /// After how long its segments are sealed.
+    pub(crate) segment_age: Duration,
 }
 
 /// A stream as an operator describes it: no identity yet.
@@ -34,6 +36,8 @@ pub(crate) struct Described {
     pub(crate) timestamps: Timestamps,
     /// How much of it is kept.
     pub(crate) retention: Retention,
+    /// After how long its segments are sealed.
+    pub(crate) segment_age: Duration,
     /// The stream of that name is to be left behind for an empty one, if it has this identity.
     pub(crate) begin_anew: Option<StreamId>,
 }
@@ -51,6 +55,7 @@ impl Described {
             durability: self.durability,
             timestamps: self.timestamps,
             retention: self.retention,
+            segment_age: self.segment_age,
             generation_floor,
         }
     }
@@ -66,6 +71,7 @@ impl Described {
             durability: defaults.durability,
             timestamps: Timestamps::Append,
             retention: defaults.retention,
+            segment_age: defaults.segment_age,
             begin_anew: None,
         }
     }
@@ -109,6 +115,7 @@ struct Entry {
     timestamps: TimestampsWord,
     retention_bytes: Option<Bound>,
     retention_seconds: Option<Bound>,
+    segment_seconds: Option<NonZeroU64>,
     begin_anew: Option<Identity>,
 }
 
@@ -202,6 +209,11 @@ fn parse(text: &str, defaults: &StreamDefaults) -> Result<Vec<Described>, String
     let page: Page = toml::from_str(text).map_err(|error| error.to_string())?;
     let described = page.stream.into_iter().map(|entry| Described {
         retention: entry.retention(defaults.retention),
+        segment_age: entry
+            .segment_seconds
+            .map_or(defaults.segment_age, |seconds| {
+                Duration::from_secs(seconds.get())
+            }),
         tenant: entry.tenant,
         namespace: entry.namespace,
         name: entry.name,
@@ -228,10 +240,13 @@ mod tests {
     const CLICKS: &str = "[[stream]]\ntenant = \"dev\"\nnamespace = \"default\"\n\
                           name = \"clicks\"\nshards = 3\n";
 
+    const WEEK: Duration = Duration::from_secs(604_800);
+
     fn defaults(durability: Durability) -> StreamDefaults {
         StreamDefaults {
             durability,
             retention: Retention::default(),
+            segment_age: WEEK,
         }
     }
 
@@ -246,6 +261,7 @@ mod tests {
             let defaults = StreamDefaults {
                 durability: Durability::None,
                 retention: broker,
+                segment_age: WEEK,
             };
             let streams = parse(&format!("{CLICKS}{extra}"), &defaults).unwrap();
             let retention = streams[0].retention;
@@ -256,6 +272,17 @@ mod tests {
         assert_eq!(of("retention_seconds = 9\n"), (Some(500), seconds(9)));
         let none = "retention_bytes = \"unlimited\"\nretention_seconds = \"unlimited\"\n";
         assert_eq!(of(none), (None, None));
+    }
+
+    #[test]
+    fn segments_are_sealed_after_the_brokers_time_unless_the_stream_has_its_own() {
+        let of = |extra: &str| {
+            let text = format!("{CLICKS}{extra}");
+            parse(&text, &defaults(Durability::None)).map(|streams| streams[0].segment_age)
+        };
+        assert_eq!(of(""), Ok(WEEK));
+        assert_eq!(of("segment_seconds = 5\n"), Ok(Duration::from_secs(5)));
+        assert!(of("segment_seconds = 0\n").is_err());
     }
 
     #[test]

@@ -333,6 +333,7 @@ mod tests {
             bytes: None,
             age: None,
         },
+        segment_age: felix_core::limits::SEGMENT_AGE,
     };
 
     fn clicks(shards: u32) -> Described {

@@ -161,6 +161,7 @@ mod tests {
             durability: Durability::Periodic,
             timestamps: Timestamps::Append,
             retention: felix_core::Retention::default(),
+            segment_age: felix_core::limits::SEGMENT_AGE,
             generation_floor: Generation::new(0),
         }
     }

@@ -5,6 +5,7 @@ use crate::limits::{SHARDS_PER_STREAM_MAX, TOPIC_NAME_BYTES_MAX};
 use crate::{Generation, Retention, ShardId, StreamId};
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 /// When an append is acknowledged and flushed (design section 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,8 @@ pub struct Stream {
     pub timestamps: Timestamps,
     /// How much of each shard is kept.
     pub retention: Retention,
+    /// How long after its first append a segment is sealed at the latest.
+    pub segment_age: Duration,
     /// Every opening is above this: the greatest generation clients may have seen under the name,
     /// before this stream or this data directory began.
     pub generation_floor: Generation,
@@ -257,6 +260,7 @@ pub fn is_legal(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::SEGMENT_AGE;
 
     fn stream(namespace: &str, name: &str, id: u128) -> Stream {
         Stream {
@@ -268,6 +272,7 @@ mod tests {
             durability: Durability::Periodic,
             timestamps: Timestamps::Append,
             retention: Retention::default(),
+            segment_age: SEGMENT_AGE,
             generation_floor: Generation::new(0),
         }
     }

@@ -1,6 +1,8 @@
 //! Every fixed bound, in one place, each with its reason. What an operator may change is a setting
 //! (in the broker) whose default and range refer to these.
 
+use std::time::Duration;
+
 /// Bytes a batch may hold once decompressed. A bomb stops here; an honest producer's batch is
 /// three orders of magnitude smaller. Answer: MESSAGE_TOO_LARGE.
 pub const BATCH_DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
@@ -80,6 +82,10 @@ pub const SHARDS_PER_STREAM_MAX: u32 = 1024;
 /// Bytes and offsets of one segment stay below this, because both index files count in signed
 /// 32-bit integers.
 pub const SEGMENT_SPAN_MAX: u64 = i32::MAX as u64;
+
+/// How long after its first append a segment is sealed, where nobody says otherwise: Kafka's
+/// `segment.ms`, so that retention by age takes no longer to reach a quiet log than there.
+pub const SEGMENT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Offsets kept free behind the end of every log, so that what an index entry says, whatever it is
 /// (32 bits), still is an offset. No honest log comes near: a million records a second take 292,000

@@ -10,6 +10,7 @@ use crate::mesh::CoreSeed;
 use crate::message::Request;
 use crate::owner::Owner;
 use crate::port::Port;
+use crate::rolls;
 use crate::router::Router;
 use crate::runtime;
 use crate::spec::ShardSpec;
@@ -80,7 +81,7 @@ pub struct Core {
     doorbell: Arc<Doorbell>,
     drain: runtime::Task<()>,
     /// Those that flush, and those that keep.
-    flushers: [runtime::Task<()>; 6],
+    flushers: [runtime::Task<()>; 7],
 }
 
 impl Core {
@@ -122,6 +123,7 @@ impl Core {
         let rolled = flusher::after_rolls(Rc::clone(&owner));
         let upkeep = keeper::upkeep(Rc::clone(&owner));
         let catching_up = keeper::catching_up(Rc::clone(&owner));
+        let rolls = rolls::by_age(Rc::clone(&owner));
         let aging = keeper::aging(Rc::clone(&owner), retention_interval);
         let watch = || Rc::clone(&stalls);
         let flushers = [
@@ -131,6 +133,7 @@ impl Core {
             runtime::spawn_local(watch().watch(Work::Flush, "upkeep", upkeep)),
             runtime::spawn_local(watch().watch(Work::Flush, "checkpoints", catching_up)),
             runtime::spawn_local(watch().watch(Work::Flush, "retention", aging)),
+            runtime::spawn_local(watch().watch(Work::Flush, "rolls by age", rolls)),
         ];
         Self {
             router: Router::new(Rc::clone(&owner), Rc::clone(&ports), cores),

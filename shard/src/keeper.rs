@@ -5,6 +5,7 @@ use crate::event::{Credits, Event};
 use crate::flusher::wait_a_while;
 use crate::log::{LogError, Removal};
 use crate::owner::Owner;
+use crate::rolls::Rolls;
 use crate::runtime;
 use crate::shard::{Owed, Shard};
 use felix_core::Monotonic;
@@ -36,6 +37,8 @@ pub(crate) struct Keeper {
     stopping: Cell<bool>,
     /// One removal works on the device at a time.
     removing: Credits,
+    /// Segments that are to be sealed for their age.
+    pub(crate) rolls: Rolls,
 }
 
 impl Keeper {
@@ -47,6 +50,7 @@ impl Keeper {
             changed: Event::default(),
             stopping: Cell::new(false),
             removing: Credits::new(1),
+            rolls: Rolls::default(),
         }
     }
 
@@ -96,6 +100,7 @@ impl Keeper {
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
         self.changed.notify();
+        self.rolls.stop();
     }
 
     /// Returns after `pause`, or where it is to stop.
@@ -129,6 +134,7 @@ impl Owner {
     pub(crate) fn look_after_opened(self: &Rc<Self>, shard: &Rc<Shard>) {
         shard.retain(self.clock().wall());
         self.look_after(shard);
+        self.roll_later(shard);
         self.remove_files(shard);
     }
 

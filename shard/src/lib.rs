@@ -33,6 +33,7 @@ mod producer_memory;
 mod reading;
 mod reopening;
 mod requester;
+mod rolls;
 mod router;
 mod runtime;
 mod settling;

@@ -49,6 +49,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) recovery_rebuilt_indexes: Counter,
     pub(crate) long_writes: Counter,
     pub(crate) segment_rolls: Counter,
+    pub(crate) roll_failures: Counter,
     pub(crate) forgotten_producers: Counter,
     pub(crate) repeated_batches: Counter,
     pub(crate) completed_batches: Counter,
@@ -64,6 +65,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) upkeep_lines: LogLimit,
     /// For those that say that files cannot be removed.
     pub(crate) removal_lines: LogLimit,
+    /// For those that say that a segment could not be sealed for its age.
+    pub(crate) roll_lines: LogLimit,
     /// For those that say that a failed shard could not be opened again.
     pub(crate) reopen_lines: LogLimit,
     pub(crate) fetch_us: Histogram,
@@ -163,6 +166,11 @@ impl CoreMetrics {
                 "felix_storage_segment_roll_total",
                 "Segments that were sealed and followed by a new one.",
                 &self.segment_rolls,
+            ),
+            (
+                "felix_storage_segment_roll_failed_total",
+                "Times that a segment could not be sealed for its age; it goes on and is tried again.",
+                &self.roll_failures,
             ),
             (
                 "felix_storage_sync_rounds_total",
@@ -356,6 +364,7 @@ impl Metrics for CoreMetrics {
             ("upkeep", &self.upkeep_lines),
             ("removal", &self.removal_lines),
             ("reopening", &self.reopen_lines),
+            ("roll", &self.roll_lines),
         ] {
             take(Sample {
                 label: Some(("kind", kind.to_owned())),

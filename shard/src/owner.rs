@@ -281,12 +281,7 @@ impl Owner {
             self.announce(shard);
             self.reopen(shard);
         }
-        if effects.full {
-            self.disk_refused();
-        }
-        if effects.wants_space {
-            self.prepare(shard);
-        }
+        self.provide(shard, effects);
         if effects.moved {
             self.tell_watches(shard.id());
         }

@@ -2,7 +2,7 @@
 //! nothing is prepared for a shard that is not written to.
 
 use crate::owner::Owner;
-use crate::shard::Shard;
+use crate::shard::{Effects, Shard};
 use std::fmt::Display;
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,8 +15,21 @@ const PAUSE: Duration = Duration::from_secs(1);
 const STEPS_AT_ONCE: u64 = 16;
 
 impl Owner {
+    /// Sees to what appends to a shard are going to need.
+    pub(crate) fn provide(self: &Rc<Self>, shard: &Rc<Shard>, effects: Effects) {
+        if effects.full {
+            self.disk_refused();
+        }
+        if effects.begun {
+            self.roll_later(shard);
+        }
+        if effects.wants_space {
+            self.prepare(shard);
+        }
+    }
+
     /// Has space prepared for a shard, if nobody is at it.
-    pub(crate) fn prepare(self: &Rc<Self>, shard: &Rc<Shard>) {
+    fn prepare(self: &Rc<Self>, shard: &Rc<Shard>) {
         let now = self.clock().monotonic();
         let failed = shard.duties.preparing_failed.get();
         let is_too_soon = failed.is_some_and(|failed| now.until(failed) < PAUSE);

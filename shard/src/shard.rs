@@ -12,6 +12,7 @@ mod parting;
 mod preparing;
 mod producing;
 mod repeats;
+mod rolling;
 mod upkeep;
 mod writer;
 
@@ -122,6 +123,8 @@ pub(crate) struct Effects {
     pub(crate) room: bool,
     /// Little is left of the space that was prepared for it.
     pub(crate) wants_space: bool,
+    /// A segment has begun that is to be sealed some time.
+    pub(crate) begun: bool,
     /// The disk took no more.
     pub(crate) full: bool,
     /// The shard failed: its state changed.
@@ -364,7 +367,7 @@ impl Shard {
         writer.metrics.segment_rolls.add(u64::from(rolled));
         let is_late = rolled || prepared_before < byte_count(size);
         writer.metrics.unprepared_appends.add(is_late.into());
-        let wants_space = open.log.wants_space();
+        let ahead = self.ahead(&open.log);
         if placed.header().has_producer_id() {
             open.count_producers();
         }
@@ -385,8 +388,7 @@ impl Shard {
                 open.waiting.push_back(waiting);
                 Ok(Effects {
                     dirty: true,
-                    wants_space,
-                    ..Effects::default()
+                    ..ahead
                 })
             }
             durability @ (Durability::Periodic | Durability::None) => {
@@ -400,8 +402,7 @@ impl Shard {
                 Ok(Effects {
                     dirty,
                     moved,
-                    wants_space,
-                    ..Effects::default()
+                    ..ahead
                 })
             }
         }

@@ -3,6 +3,7 @@
 use crate::log;
 use felix_core::{Durability, Generation, Retention, ShardId, Stream, Timestamps};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A shard to be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,6 +20,8 @@ pub struct ShardSpec {
     pub timestamps: Timestamps,
     /// How much of it is kept.
     pub retention: Retention,
+    /// How long after its first append a segment is sealed at the latest.
+    pub segment_age: Duration,
     /// Its generation is above this.
     pub generation_floor: Generation,
     /// What people are to do where the log is not there whole, which was there before: then it is
@@ -36,6 +39,7 @@ impl ShardSpec {
             durability: stream.durability,
             timestamps: stream.timestamps,
             retention: stream.retention,
+            segment_age: segment_age(stream),
             generation_floor: stream.generation_floor,
             if_lost: None,
         })
@@ -63,6 +67,13 @@ impl ShardSpec {
     }
 }
 
+/// After how long a segment is sealed. No record is kept for much longer than the stream says for
+/// the want of a full segment.
+fn segment_age(stream: &Stream) -> Duration {
+    let kept = stream.retention.age.unwrap_or(Duration::MAX);
+    stream.segment_age.min(kept)
+}
+
 /// `<root>/streams/<tenant>/<stream id>/<namespace>.<stream>-<shard>`.
 ///
 /// The last part is what Kafka calls the same partition's directory, so that it reads at a glance.
@@ -82,7 +93,7 @@ pub fn directory(root: &Path, stream: &Stream, index: u32) -> PathBuf {
 mod tests {
     use super::*;
     use felix_core::StreamId;
-    use felix_core::limits::{SHARDS_PER_STREAM_MAX, TOPIC_NAME_BYTES_MAX};
+    use felix_core::limits::{SEGMENT_AGE, SHARDS_PER_STREAM_MAX, TOPIC_NAME_BYTES_MAX};
 
     fn stream(tenant: &str, id: u128, name: &str) -> Stream {
         Stream {
@@ -94,6 +105,7 @@ mod tests {
             durability: Durability::Periodic,
             timestamps: Timestamps::Append,
             retention: Retention::default(),
+            segment_age: SEGMENT_AGE,
             generation_floor: Generation::new(0),
         }
     }
@@ -133,6 +145,19 @@ mod tests {
             std::fs::write(before.directory.join(name), bytes).unwrap();
         }
         assert_eq!(before.lost(), None);
+    }
+
+    #[test]
+    fn a_segment_is_sealed_no_later_than_its_records_are_to_go() {
+        let age_of = |kept: Option<u64>| {
+            let mut clicks = stream("dev", 10, "clicks");
+            clicks.retention.age = kept.map(Duration::from_secs);
+            let mut specs = ShardSpec::of_stream(Path::new("/data"), &clicks);
+            specs.next().unwrap().segment_age
+        };
+        assert_eq!(age_of(None), SEGMENT_AGE);
+        assert_eq!(age_of(Some(60)), Duration::from_secs(60));
+        assert_eq!(age_of(Some(10_000_000)), SEGMENT_AGE);
     }
 
     #[test]

@@ -132,21 +132,30 @@ fn by_bytes_the_head_goes_and_clients_are_told_where_the_log_begins_after_a_rest
 }
 
 #[test]
-fn by_age_a_quiet_stream_is_left_with_the_segment_that_grows() {
+fn by_age_a_quiet_stream_loses_its_last_records_too_after_a_restart_as_well() {
     let settings = [
-        SMALL_SEGMENTS,
-        ("FELIX_DURABLE_RETENTION_SECONDS", "1"),
+        ("FELIX_DURABLE_RETENTION_SECONDS", "2"),
         ("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "1"),
     ];
-    let broker = Broker::start_with(&[Stream::new(TOPIC, 1)], &settings);
-    let mut wire = Wire::connect(broker.port());
-    produce(&mut wire, 0..20);
-    eventually("only the last segment is left", || {
-        segments(&broker).len() == 1
-    });
-    let begins = start(&mut wire);
-    assert!((1..20).contains(&begins));
-    assert_whole(&broker, begins, 20);
+    let streams = [Policy::None, Policy::Periodic, Policy::OnCommit];
+    for policy in streams {
+        let mut broker = Broker::start_with(&[Stream::new(TOPIC, 1).flushed(policy)], &settings);
+        let mut wire = Wire::connect(broker.port());
+        for end in [3, 6] {
+            produce(&mut wire, end - 3..end);
+            eventually("nothing is left", || start(&mut wire) == end);
+            files_begin_at(&broker, end);
+            assert_whole(&broker, end, end);
+        }
+        assert_eq!(broker.metric("felix_storage_segment_roll_total"), 2.0);
+        produce(&mut wire, 6..7);
+        broker.kill();
+        broker.start_again();
+        let mut wire = Wire::connect(broker.port());
+        eventually("nothing is left", || start(&mut wire) == 7);
+        files_begin_at(&broker, 7);
+        produce(&mut wire, 7..8);
+    }
 }
 
 #[test]

@@ -203,6 +203,7 @@ fn stream() -> Stream {
         durability: Durability::None,
         timestamps: Timestamps::Append,
         retention: felix_core::Retention::default(),
+        segment_age: felix_core::limits::SEGMENT_AGE,
         generation_floor: Generation::new(0),
     }
 }

@@ -89,6 +89,8 @@ pub(crate) struct Storage {
     pub(crate) flush_interval: Duration,
     /// The size at which a segment is closed.
     pub(crate) segment_bytes: u32,
+    /// After how long a segment is closed, of a stream that says nothing else.
+    pub(crate) segment_age: Duration,
     /// Bytes kept free on the file system.
     pub(crate) disk_free_bytes_min: u64,
     /// Bytes between index entries.
@@ -109,6 +111,7 @@ impl Storage {
         StreamDefaults {
             durability: self.durability,
             retention: self.retention,
+            segment_age: self.segment_age,
         }
     }
 }
@@ -190,6 +193,7 @@ fn storage(values: &Checked<'_>) -> Storage {
         },
         flush_interval: milliseconds(values, "FELIX_DURABLE_FSYNC_INTERVAL_MS"),
         segment_bytes: fits(values.number("FELIX_DURABLE_SEGMENT_BYTES")),
+        segment_age: Duration::from_secs(values.number("FELIX_DURABLE_SEGMENT_SECONDS")),
         disk_free_bytes_min: values.number("FELIX_DISK_FREE_BYTES_MIN"),
         index_spacing_bytes: fits(values.number("FELIX_DURABLE_INDEX_SPACING_BYTES")),
         retention: Retention {

@@ -341,6 +341,15 @@ pub(crate) static TABLE: &[Setting] = &[
     .or("268435456")
     .unit("bytes"),
     setting(
+        "FELIX_DURABLE_SEGMENT_SECONDS",
+        number(1, 10_000_000_000),
+        "How long after its first record a log file is closed at the latest, so that retention by \
+         age reaches streams that are hardly written to; of a stream whose catalog entry says \
+         nothing else. Where records are kept for less, after as long.",
+    )
+    .or("604800")
+    .unit("s"),
+    setting(
         "FELIX_DISK_FREE_BYTES_MIN",
         number(DISK_FREE_BYTES_MIN, 1 << 50),
         "Bytes kept free on the file system of the logs, at most a twentieth of it: below that \

@@ -81,6 +81,7 @@ fn stream(tenant: &str, name: &str, id: StreamId) -> Stream {
             Timestamps::Append
         },
         retention: felix_core::Retention::default(),
+        segment_age: felix_core::limits::SEGMENT_AGE,
         generation_floor: Generation::new(0),
     }
 }

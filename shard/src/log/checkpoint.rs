@@ -11,6 +11,8 @@ pub(super) const NAME: &str = "checkpoint";
 pub(super) const MAGIC: [u8; 4] = *b"FLXC";
 /// What every checkpoint has.
 const PAYLOAD_BYTES: usize = 32;
+/// When the first batch was appended: earlier versions left it out.
+const BEGUN_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 16;
 
 /// What is known of the log without reading it: atomically replaced by each upkeep, at the end of an
@@ -26,6 +28,9 @@ pub(super) struct Checkpoint {
     pub(super) visible_end: Offset,
     /// No append time given out so far is above this.
     pub(super) append_time: Timestamp,
+    /// When the first batch was appended of the segment that the recovery point lies in, or ends,
+    /// where it is the last one.
+    pub(super) begun: Option<Timestamp>,
     /// Base offsets of segments, rising, and when the last batch of each was appended: only of those
     /// whose records carry no time, or a later one.
     pub(super) appended: Vec<(Offset, Timestamp)>,
@@ -54,6 +59,12 @@ impl Checkpoint {
         Some(*appended)
     }
 
+    /// When the first batch of the last segment, which begins at `base`, was appended, if it says
+    /// so.
+    pub(super) fn begun(&self, base: Offset) -> Option<Timestamp> {
+        self.begun.filter(|_| base < self.recovery_point)
+    }
+
     /// What it says cannot be.
     pub(super) fn damaged(dir: &Dir, fault: Fault) -> LogError {
         LogError::Damaged {
@@ -65,7 +76,11 @@ impl Checkpoint {
     }
 
     pub(super) fn decode(mut payload: &[u8]) -> Option<Self> {
-        let entries = payload.len().checked_sub(PAYLOAD_BYTES)?;
+        let mut entries = payload.len().checked_sub(PAYLOAD_BYTES)?;
+        let has_begun = entries % ENTRY_BYTES == BEGUN_BYTES;
+        if has_begun {
+            entries -= BEGUN_BYTES;
+        }
         if !entries.is_multiple_of(ENTRY_BYTES) {
             return None;
         }
@@ -74,8 +89,12 @@ impl Checkpoint {
             start: Offset::from_wire(payload.get_i64())?,
             visible_end: Offset::from_wire(payload.get_i64())?,
             append_time: Timestamp(payload.get_i64()),
+            begun: None,
             appended: Vec::with_capacity(entries / ENTRY_BYTES),
         };
+        if has_begun {
+            checkpoint.begun = Some(Timestamp(payload.get_i64())).filter(|begun| begun.0 >= 0);
+        }
         while payload.has_remaining() {
             let base = Offset::from_wire(payload.get_i64())?;
             checkpoint
@@ -92,6 +111,7 @@ impl Checkpoint {
         payload.put_i64(self.start.to_wire());
         payload.put_i64(self.visible_end.to_wire());
         payload.put_i64(self.append_time.0);
+        payload.put_i64(self.begun.map_or(-1, |begun| begun.0));
         for (base, appended) in &self.appended {
             payload.put_i64(base.to_wire());
             payload.put_i64(appended.0);
@@ -117,6 +137,7 @@ mod tests {
             start: Offset::new(1),
             visible_end: Offset::new(6),
             append_time: Timestamp(258),
+            begun: Some(Timestamp(2)),
             appended: vec![
                 (Offset::new(3), Timestamp(4)),
                 (Offset::new(5), Timestamp(6)),
@@ -128,20 +149,38 @@ mod tests {
         expected.extend([0, 0, 0, 0, 0, 0, 0, 1]);
         expected.extend([0, 0, 0, 0, 0, 0, 0, 6]);
         expected.extend([0, 0, 0, 0, 0, 0, 1, 2]);
-        for number in 3..7 {
+        for number in 2..7 {
             expected.extend([0, 0, 0, 0, 0, 0, 0, number]);
         }
-        assert_eq!(&bytes[..72], &expected[..]);
-        assert_eq!(&bytes[72..], crc32c::crc32c(&expected).to_be_bytes());
+        assert_eq!(&bytes[..80], &expected[..]);
+        assert_eq!(&bytes[80..], crc32c::crc32c(&expected).to_be_bytes());
         assert_eq!(checkpoint.appended(Offset::new(5)), Some(Timestamp(6)));
         assert_eq!(checkpoint.appended(Offset::new(4)), None);
-        assert_eq!(Checkpoint::decode(&bytes[8..72]), Some(checkpoint));
+        assert_eq!(Checkpoint::decode(&bytes[8..80]), Some(checkpoint));
+    }
+
+    #[test]
+    fn one_of_an_earlier_version_does_not_say_when_the_last_segment_began() {
+        let number = |number: u8| [0, 0, 0, 0, 0, 0, 0, number];
+        let earlier = [7, 1, 6, 0, 3, 4].map(number).concat();
+        let decoded = Checkpoint::decode(&earlier).unwrap();
+        assert_eq!(decoded.begun(Offset::new(3)), None);
+        assert_eq!(decoded.appended(Offset::new(3)), Some(Timestamp(4)));
+        let now = [7, 1, 6, 0, 9, 3, 4].map(number).concat();
+        let decoded = Checkpoint::decode(&now).unwrap();
+        assert_eq!(decoded.begun(Offset::new(3)), Some(Timestamp(9)));
+        assert_eq!(
+            decoded.begun(Offset::new(7)),
+            None,
+            "that one is of another"
+        );
+        assert_eq!(decoded.appended(Offset::new(3)), Some(Timestamp(4)));
     }
 
     #[test]
     fn entries_that_are_cut_or_do_not_rise_are_refused() {
         let number = |number: u8| [0, 0, 0, 0, 0, 0, 0, number];
-        let marks = [7, 1, 6, 0].map(number).concat();
+        let marks = [7, 1, 6, 0, 0].map(number).concat();
         let decode = |entries: &[u8]| {
             let entries: Vec<u8> = entries.iter().flat_map(|entry| number(*entry)).collect();
             Checkpoint::decode(&[&marks[..], &entries[..]].concat())
@@ -149,6 +188,7 @@ mod tests {
         assert!(decode(&[]).is_some());
         assert!(decode(&[3, 0, 5, 0]).is_some());
         assert!(decode(&[3, 0, 5]).is_none());
+        assert!(Checkpoint::decode(&[0; 39]).is_none());
         assert!(decode(&[3, 0, 3, 0]).is_none());
     }
 }

@@ -18,6 +18,7 @@ pub fn founding_files() -> [(&'static str, Vec<u8>); 2] {
         start: beginning,
         visible_end: beginning,
         append_time: Timestamp::default(),
+        begun: None,
         appended: Vec::new(),
     };
     [

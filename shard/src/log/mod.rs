@@ -24,6 +24,7 @@ mod recovery;
 mod reindexing;
 mod retention;
 mod rewrite;
+mod rolling;
 mod search;
 mod seen;
 mod segment;
@@ -487,6 +488,10 @@ impl Log {
             start: self.owed_start,
             visible_end: self.visible_end(end).max(self.owed_start),
             append_time: self.append_time,
+            begun: self
+                .last()
+                .known_begun()
+                .filter(|_| self.last().base() < end),
             appended: kept
                 .filter_map(|segment| segment.own_append_time())
                 .collect(),

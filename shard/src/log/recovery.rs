@@ -170,6 +170,9 @@ fn recall(segments: &[Rc<Segment>], checkpoint: Option<&Checkpoint>, now: Timest
         let noted = whole.and_then(|saved| saved.appended(segment.base()));
         segment.recall(noted, now);
     }
+    if let Some(last) = segments.last() {
+        last.recall_begun(checkpoint.and_then(|saved| saved.begun(last.base())), now);
+    }
 }
 
 pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::Error) -> LogError {

@@ -46,6 +46,8 @@ pub(super) struct Segment {
     /// When its last batch was appended, by the broker's clock; `None`: known not to be before
     /// `greatest`.
     appended: Cell<Option<Timestamp>>,
+    /// When its first batch was appended, by the broker's clock, if that is known.
+    begun: Cell<Option<Timestamp>>,
     /// Bytes between two entries of the offset index.
     index_interval: u32,
     /// No batch follows.
@@ -81,6 +83,7 @@ impl Segment {
             end: Cell::new(base),
             greatest: Cell::new(None),
             appended: Cell::new(None),
+            begun: Cell::new(None),
             index_interval,
             is_sealed: Cell::new(false),
             indexes: RefCell::new(Some(Indexes::default())),
@@ -201,6 +204,31 @@ impl Segment {
     /// A batch was appended at that time.
     pub(super) fn appended(&self, now: Timestamp) {
         self.appended.set(self.appended.get().max(Some(now)));
+        self.begun.set(self.begun.get().or(Some(now)));
+    }
+
+    /// When its first batch was appended, and no later than now; `None`: it has none. Where it is
+    /// not known, now counts from now on.
+    pub(super) fn begun(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.bytes.get() == 0 {
+            return None;
+        }
+        let begun = self.begun.get().map_or(now, |begun| begun.min(now));
+        self.begun.set(Some(begun));
+        Some(begun)
+    }
+
+    /// The same, where it is known.
+    pub(super) fn known_begun(&self) -> Option<Timestamp> {
+        self.begun.get()
+    }
+
+    /// Sets what an opening knows of the first append to the segment that grows. `noted`: what the
+    /// checkpoint says. Without that the time of its first batch counts, if the broker set it, and
+    /// that of the opening if not: what is sealed too late is not lost.
+    pub(super) fn recall_begun(&self, noted: Option<Timestamp>, now: Timestamp) {
+        self.begun.set(noted.or(self.begun.get()));
+        self.begun(now);
     }
 
     /// Base and time of the last append, where that time counts as its age: its records carry
@@ -256,6 +284,9 @@ impl Segment {
     /// Takes note of the next batch, which lies in the file already.
     pub(super) fn note(&self, header: &Header, last: Offset) {
         let size = header.size() as u64;
+        if self.bytes.get() == 0 && header.is_append_time() {
+            self.begun.set(Some(Timestamp(header.max_timestamp)));
+        }
         let noted = self.indexed(self.bytes.get(), header, last);
         let mut indexes = self.indexes.borrow_mut();
         let indexes = indexes

@@ -33,6 +33,7 @@ pub(crate) struct Simulation {
     broken: Cell<Option<Broken>>,
     now: Cell<Duration>,
     numbers: Cell<u64>,
+    turns: Cell<u64>,
     tasks: RefCell<HashMap<u64, Work>>,
     wakes: Sender<u64>,
     woken: Receiver<u64>,
@@ -64,6 +65,7 @@ impl Simulation {
             broken: Cell::default(),
             now: Cell::default(),
             numbers: Cell::default(),
+            turns: Cell::default(),
             tasks: RefCell::default(),
             wakes,
             woken,
@@ -95,6 +97,11 @@ impl Simulation {
     /// Its time, since it began.
     pub(crate) fn now(&self) -> Duration {
         self.now.get()
+    }
+
+    /// Turns that tasks have had.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.get()
     }
 
     /// Runs `main` to its end, and what it starts. Tasks that are left then end there, as in a crash
@@ -134,6 +141,7 @@ impl Simulation {
         let Some(mut work) = self.tasks.borrow_mut().remove(&number) else {
             return;
         };
+        self.turns.set(self.turns.get() + 1);
         let waker = self.waker(number);
         let took = self.draw(|random| random.u64(1..=TURN_US_MAX));
         self.now.set(self.now.get() + Duration::from_micros(took));

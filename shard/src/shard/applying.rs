@@ -42,14 +42,14 @@ impl Shard {
         let effects = match self.spec.durability {
             Durability::OnCommit => Effects {
                 dirty: true,
-                ..Effects::default()
+                ..self.ahead(&open.log)
             },
             durability @ (Durability::Periodic | Durability::None) => {
                 open.committed = open.written;
                 Effects {
                     moved: open.advance(end),
                     dirty: durability == Durability::Periodic || rolled,
-                    ..Effects::default()
+                    ..self.ahead(&open.log)
                 }
             }
         };

@@ -19,6 +19,8 @@ pub(crate) struct Duties {
     pub(crate) behind: Cell<bool>,
     /// It is in the keeper's list of those that age.
     pub(crate) aging: Cell<bool>,
+    /// It is in the list of those whose segment is to be sealed for its age.
+    pub(crate) rolls: Cell<bool>,
     /// Its index files and its checkpoint are being written.
     pub(crate) keeping_up: Cell<bool>,
     /// When they could not be written, if that is so.

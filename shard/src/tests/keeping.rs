@@ -85,7 +85,7 @@ fn by_bytes_the_head_of_a_log_goes_as_it_rolls_and_clients_are_told() {
 }
 
 /// The recovery point and the log start that the checkpoint on the disk of the simulation states.
-async fn checkpoint(rig: Rig) -> (u64, u64) {
+pub(super) async fn checkpoint(rig: Rig) -> (u64, u64) {
     let spec = rig.specs(Path::new("/data")).remove(0);
     let dir = Dir::open(&spec.directory).await.unwrap();
     let bytes = dir.load("checkpoint").unwrap().unwrap();
@@ -93,7 +93,7 @@ async fn checkpoint(rig: Rig) -> (u64, u64) {
     (number(8), number(16))
 }
 
-async fn append(router: &impl Shards, shard: ShardId, bytes: usize) {
+pub(super) async fn append(router: &impl Shards, shard: ShardId, bytes: usize) {
     append_batch(router, shard, large_batch(bytes)).await;
 }
 
@@ -127,7 +127,7 @@ fn a_shard_that_was_written_and_went_quiet_gets_its_checkpoint_once() {
 }
 
 #[test]
-fn time_takes_full_segments_of_a_quiet_shard_and_leaves_the_last() {
+fn time_takes_the_segments_of_a_quiet_shard_full_or_not() {
     let rig = Rig {
         segment_bytes_max: SEGMENT_BYTES,
         retention: Retention {
@@ -145,7 +145,7 @@ fn time_takes_full_segments_of_a_quiet_shard_and_leaves_the_last() {
         runtime::sleep(Duration::from_secs(3590)).await;
         assert_eq!(checkpoint(rig).await.1, 0);
         runtime::sleep(Duration::from_secs(80)).await;
-        assert_eq!(checkpoint(rig).await.1, 2);
+        assert_eq!(checkpoint(rig).await.1, 3);
         let fetch = |offset| Fetch {
             first_bytes_max: 1 << 20,
             parts: vec![FetchPart {
@@ -158,12 +158,12 @@ fn time_takes_full_segments_of_a_quiet_shard_and_leaves_the_last() {
             bytes_max: 1 << 20,
             deadline: felix_core::Monotonic(Duration::ZERO),
         };
-        let below = router.fetch(fetch(1), super::Never).await.remove(0);
+        let below = router.fetch(fetch(2), super::Never).await.remove(0);
         assert!(matches!(below, Err(ShardError::OffsetOutOfRange { .. })));
-        let kept = router.fetch(fetch(2), super::Never).await.remove(0);
-        assert_eq!(kept.unwrap().log_start, Offset::new(2));
+        let kept = router.fetch(fetch(3), super::Never).await.remove(0);
+        assert_eq!(kept.unwrap().log_start, Offset::new(3));
         runtime::sleep(Duration::from_secs(86_400)).await;
-        assert_eq!(checkpoint(rig).await.1, 2);
+        assert_eq!(checkpoint(rig).await.1, 3);
     });
 }
 

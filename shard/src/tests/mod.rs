@@ -1,6 +1,7 @@
 //! Whole meshes on real threads and real logs in temporary directories.
 
 mod abandoned;
+mod aging;
 mod appends;
 mod ending;
 mod fetches;
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use ending::Ending;
 use felix_core::batch::BatchBuilder;
 use felix_core::blocking::{Blocking, Job, JobDone};
-use felix_core::limits::FETCH_BYTES_MAX;
+use felix_core::limits::{FETCH_BYTES_MAX, SEGMENT_AGE};
 use felix_core::shards::{Acks, Append, Appended, Fetch, FetchPart, Fetched, PollEnd};
 use felix_core::stalls::StallBounds;
 use felix_core::{
@@ -59,6 +60,7 @@ struct Rig {
     segment_bytes_max: u64,
     flush_interval: Duration,
     retention: Retention,
+    segment_age: Duration,
     retention_interval: Duration,
     verify_on_open: bool,
     files_max: usize,
@@ -74,6 +76,7 @@ impl Rig {
             segment_bytes_max: 256 << 20,
             flush_interval: Duration::from_millis(5),
             retention: Retention::default(),
+            segment_age: SEGMENT_AGE,
             retention_interval: FOREVER,
             verify_on_open: false,
             files_max: usize::MAX,
@@ -113,6 +116,7 @@ impl Rig {
             durability: self.durability,
             timestamps: Timestamps::Create,
             retention: self.retention,
+            segment_age: self.segment_age,
             generation_floor: Generation::new(0),
         }
     }

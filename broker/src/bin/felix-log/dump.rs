@@ -304,11 +304,16 @@ fn table_lines(table: &Table) -> Vec<(String, Value)> {
             start,
             visible_end,
             append_time,
+            begun,
         } => vec![(
             format!(
                 "recovery point {recovery_point}, log start {start}, visible end {visible_end}, \
-                 append time {}",
-                append_time.0
+                 append time {}{}",
+                append_time.0,
+                begun.map_or(String::new(), |begun| format!(
+                    ", last segment begun {}",
+                    begun.0
+                ))
             ),
             json!({
                 "type": "checkpoint",
@@ -316,6 +321,7 @@ fn table_lines(table: &Table) -> Vec<(String, Value)> {
                 "start": start.get(),
                 "visible_end": visible_end.get(),
                 "append_time": append_time.0,
+                "begun": begun.map(|begun| begun.0),
             }),
         )],
         Table::Generations(generations) => {

@@ -24,6 +24,8 @@ pub enum Table {
         visible_end: Offset,
         /// No append time given out is above this.
         append_time: Timestamp,
+        /// When the first batch of the segment that grows was appended, if it says so.
+        begun: Option<Timestamp>,
     },
     /// `generations`: each with the offset of its first record.
     Generations(Vec<(Generation, Offset)>),
@@ -109,6 +111,7 @@ impl From<Checkpoint> for Table {
             start: checkpoint.start,
             visible_end: checkpoint.visible_end,
             append_time: checkpoint.append_time,
+            begun: checkpoint.begun,
         }
     }
 }

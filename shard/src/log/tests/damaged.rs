@@ -335,6 +335,7 @@ fn a_log_without_room_behind_its_end_is_refused() {
                 start: end,
                 visible_end: end,
                 append_time: NOW,
+                begun: None,
                 appended: Vec::new(),
             };
             let opened = Dir::open(dir.path()).await.unwrap();

@@ -14,6 +14,7 @@ mod reading;
 mod recovering;
 mod retention;
 mod rewriting;
+mod rolling;
 mod searching;
 mod upkeep;
 
