@@ -43,6 +43,7 @@ pub(crate) fn specs(root: &Path, load: &Load, retention: Retention) -> Vec<Shard
             durability: load.durability,
             timestamps: Timestamps::Append,
             retention,
+            segment_age: felix_core::limits::SEGMENT_AGE,
             generation_floor: Generation::new(0),
         };
         specs.extend(ShardSpec::of_stream(root, &stream));
