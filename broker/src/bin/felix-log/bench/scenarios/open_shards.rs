@@ -12,9 +12,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Seconds.
 const OPENED_S_MAX: f64 = 2.0;
+
+/// No further start after so long: what is far from the target need not be known precisely.
+const LONGEST: Duration = Duration::from_secs(40);
 
 /// Memory of each shard.
 const KIB_MAX: f64 = 12.0;
@@ -32,7 +36,7 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
     let finding = Finding {
         name: "open-shards, time".to_owned(),
         target: format!("{shards} shards, closed cleanly, open in {OPENED_S_MAX} s"),
-        measured: format!("{opened_s:.2} s on one core"),
+        measured: format!("{opened_s:.2} s on one core, {} starts", measured.len()),
         met: Some(opened_s <= OPENED_S_MAX),
         figures: json!({"shards": shards, "opened_s": opened_s}),
     };
@@ -72,7 +76,8 @@ fn measure(stage: &Stage<'_>, dir: &Path) -> Result<Vec<(f64, f64)>, String> {
     rustix::fs::syncfs(&filesystem).map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(said)?;
     let mut measured = Vec::new();
-    for _ in 0..setup.rounds {
+    let begun = Instant::now();
+    while measured.is_empty() || measured.len() < setup.rounds && begun.elapsed() < LONGEST {
         let mut command = Command::new(&program);
         command.args([part::NAME, "open"]).arg(&root);
         command.arg(shards.to_string());
