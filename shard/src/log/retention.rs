@@ -139,7 +139,9 @@ impl Log {
             let rest = bytes - segment.bytes();
             let is_beyond = retention.bytes.is_some_and(|kept| rest >= kept.get());
             let is_old = retention.age.is_some_and(|age| segment.is_older(age, now));
-            let is_durable = segment.end() <= self.durable_end;
+            // One that was sealed since the last flush is still that flush's, durable or not.
+            let is_sealed = self.sealed.iter().any(|one| Rc::ptr_eq(one, segment));
+            let is_durable = segment.end() <= self.durable_end && !is_sealed;
             if !is_durable || !(is_beyond || is_old) {
                 break;
             }
