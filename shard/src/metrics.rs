@@ -49,7 +49,10 @@ pub(crate) struct CoreMetrics {
     pub(crate) recovery_rebuilt_indexes: Counter,
     pub(crate) long_writes: Counter,
     pub(crate) segment_rolls: Counter,
+    pub(crate) rolls_ahead: Counter,
     pub(crate) roll_failures: Counter,
+    pub(crate) rolls_discarded: Counter,
+    pub(crate) abandoned_rolls: Counter,
     pub(crate) forgotten_producers: Counter,
     pub(crate) repeated_batches: Counter,
     pub(crate) completed_batches: Counter,
@@ -91,6 +94,19 @@ impl CoreMetrics {
             .add(u64::try_from(bytes).expect("a size fits 64 bits"));
         self.append_us.record(begun, now);
         self.batch_records.record_value(records, now);
+    }
+
+    /// What was made ahead for a batch that was placed, and what was not.
+    pub(crate) fn prepared(&self, rolled: bool, is_ahead: bool, is_unprepared: bool) {
+        self.rolled(rolled, is_ahead);
+        let is_late = if rolled { !is_ahead } else { is_unprepared };
+        self.unprepared_appends.add(is_late.into());
+    }
+
+    /// Whether a segment was sealed, and whether the file of the next one was there.
+    pub(crate) fn rolled(&self, rolled: bool, is_ahead: bool) {
+        self.segment_rolls.add(rolled.into());
+        self.rolls_ahead.add((rolled && is_ahead).into());
     }
 }
 
@@ -163,16 +179,6 @@ impl CoreMetrics {
                 &self.long_writes,
             ),
             (
-                "felix_storage_segment_roll_total",
-                "Segments that were sealed and followed by a new one.",
-                &self.segment_rolls,
-            ),
-            (
-                "felix_storage_segment_roll_failed_total",
-                "Times that a segment could not be sealed for its age; it goes on and is tried again.",
-                &self.roll_failures,
-            ),
-            (
                 "felix_storage_sync_rounds_total",
                 "Rounds of flushes: all dirty shards of a core at once.",
                 &self.sync_rounds,
@@ -206,6 +212,36 @@ impl CoreMetrics {
                 "felix_storage_refused_appends_total",
                 "Batches refused because the disk is full, or nearly.",
                 &self.refused_appends,
+            ),
+        ]
+    }
+
+    fn roll_counters(&self) -> Vec<Counted<'_>> {
+        vec![
+            (
+                "felix_storage_segment_roll_total",
+                "Segments that were sealed and followed by a new one.",
+                &self.segment_rolls,
+            ),
+            (
+                "felix_storage_segment_roll_failed_total",
+                "Times that the file of a next segment could not be made ahead; it is made when it is needed, or tried again.",
+                &self.roll_failures,
+            ),
+            (
+                "felix_storage_segment_roll_background_total",
+                "Rolls that found the file of the next segment made.",
+                &self.rolls_ahead,
+            ),
+            (
+                "felix_storage_segment_roll_discarded_total",
+                "Files of next segments that were made for a shard which had failed meanwhile.",
+                &self.rolls_discarded,
+            ),
+            (
+                "felix_storage_recovery_abandoned_rolls_total",
+                "Files of next segments that openings have removed: no segment had begun in them.",
+                &self.abandoned_rolls,
             ),
         ]
     }
@@ -339,7 +375,9 @@ impl CoreMetrics {
 impl Metrics for CoreMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
         let counters = self.writing_counters().into_iter();
-        let counters = counters.chain(self.retention_counters());
+        let counters = counters
+            .chain(self.roll_counters())
+            .chain(self.retention_counters());
         let counters = counters
             .chain(self.preparing_counters())
             .chain(self.reading_counters());

@@ -102,6 +102,7 @@ impl Owner {
         metrics.recovery_cut_bytes.add(recovery.cut_bytes);
         let rebuilt = u64::from(recovery.rebuilt_indexes);
         metrics.recovery_rebuilt_indexes.add(rebuilt);
+        metrics.abandoned_rolls.add(recovery.abandoned_rolls.into());
         if recovery.cut_bytes > 0 {
             // Expected after a kill or a power loss; whoever sees it without one should know.
             let bytes = recovery.cut_bytes;

@@ -45,6 +45,11 @@ impl Owner {
 
     async fn prepare_steps(&self, shard: &Shard) {
         let _permit = self.preparations().permit().await;
+        if let Some(making) = shard.making_next()
+            && !self.make_next(shard, making).await
+        {
+            return;
+        }
         while !self.is_closing()
             && let Some(step) = shard.begin_preparation(self.clock().monotonic())
         {
@@ -72,7 +77,7 @@ impl Owner {
 
     /// Whether so many bytes more are little of what is free, however many steps other shards and
     /// other cores are at.
-    async fn has_plenty(&self, bytes: u64) -> bool {
+    pub(crate) async fn has_plenty(&self, bytes: u64) -> bool {
         self.free().await.is_none_or(|free| {
             let kept = free.kept(self.space().free_bytes_min());
             free.free_bytes.saturating_sub(kept) / STEPS_AT_ONCE >= bytes

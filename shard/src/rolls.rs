@@ -2,6 +2,8 @@
 //! off when the first of them is due: ten thousand that are idle wake it no more often than one.
 
 use crate::event::Event;
+use crate::flusher::wait_a_while;
+use crate::log::Making;
 use crate::owner::Owner;
 use crate::runtime;
 use crate::shard::Shard;
@@ -15,6 +17,9 @@ use std::time::Duration;
 
 /// How long a shard whose segment could not be sealed is left alone.
 const FAILED_PAUSE: Duration = Duration::from_secs(60);
+
+/// The same where something else is at work on its files.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -78,25 +83,66 @@ impl Owner {
         }
     }
 
-    /// Seals the segment of a shard if it is due.
-    fn roll_by_age(self: &Rc<Self>, shard: &Rc<Shard>) {
-        match shard.roll(self.clock().wall()) {
-            Ok((rolled, effects)) => {
-                self.metrics().segment_rolls.add(rolled.into());
-                self.apply(shard, effects);
-                self.roll_later(shard);
+    /// Makes the file of a next segment. Whether it could be made.
+    pub(crate) async fn make_next(&self, shard: &Shard, making: Making) -> bool {
+        let bytes = making.bytes();
+        let is_little = bytes == 0 || self.has_plenty(bytes).await;
+        let making = if is_little && self.space().admit(bytes).is_ok() {
+            making
+        } else {
+            making.without_space()
+        };
+        match making.run().await {
+            Ok(next) => {
+                if !shard.made_next(next) {
+                    self.metrics().rolls_discarded.increment();
+                }
+                true
             }
             Err(reason) => {
                 self.metrics().roll_failures.increment();
                 let now = self.clock().monotonic();
+                shard.duties.preparing_failed.set(Some(now));
                 if let Some(left_out) = self.metrics().roll_lines.admit(now) {
                     let shard = &*shard.spec().name;
                     let left_out = (left_out > 0).then_some(left_out);
-                    tracing::warn!(shard, %reason, left_out, "a segment could not be sealed for its age; it is tried again");
+                    tracing::warn!(shard, %reason, left_out, "the file of a next segment could not be made");
                 }
-                self.keeper().rolls.add(shard, now.after(FAILED_PAUSE));
+                false
             }
         }
+    }
+
+    /// Seals the segment of a shard if it is due.
+    async fn roll_by_age(self: &Rc<Self>, shard: &Rc<Shard>) {
+        let wall = self.clock().wall();
+        if shard.duties.preparing.replace(true) {
+            // It may be at the next segment.
+            self.roll_again(shard, BUSY_PAUSE);
+            return;
+        }
+        let is_made = match shard.making_next_for_age(wall) {
+            Some(making) => self.make_next(shard, making).await,
+            None => true,
+        };
+        shard.duties.preparing.set(false);
+        if !is_made {
+            self.roll_again(shard, FAILED_PAUSE);
+            return;
+        }
+        let (rolled, effects) = shard.roll(wall);
+        self.metrics().rolled(rolled, true);
+        self.apply(shard, effects);
+        match shard.roll_due(wall) {
+            // The last roll is not flushed yet.
+            Some(Duration::ZERO) => self.roll_again(shard, BUSY_PAUSE),
+            Some(_) | None => self.roll_later(shard),
+        }
+    }
+
+    fn roll_again(&self, shard: &Rc<Shard>, pause: Duration) {
+        let now = self.clock().monotonic();
+        self.keeper().rolls.add(shard, now.after(pause));
     }
 }
 
@@ -112,8 +158,9 @@ pub(crate) async fn by_age(owner: Rc<Owner>) {
         let now = owner.clock().monotonic();
         match (rolls.take(now), rolls.first()) {
             (Some(shard), _) => {
-                owner.roll_by_age(&shard);
-                runtime::breathe().await;
+                let (own, due) = (Rc::clone(&owner), Rc::clone(&shard));
+                let work = Box::pin(async move { own.roll_by_age(&due).await });
+                wait_a_while(&owner, &shard, work).await;
             }
             (None, Some(first)) => rolls.pause(first, now).await,
             (None, None) => {}

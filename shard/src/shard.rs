@@ -364,9 +364,9 @@ impl Shard {
         writer.metrics.appended(records, size, begun, now);
         self.duties.unflushed.set(self.duties.unflushed.get() + 1);
         let rolled = open.log.sealed() > sealed_before;
-        writer.metrics.segment_rolls.add(u64::from(rolled));
-        let is_late = rolled || prepared_before < byte_count(size);
-        writer.metrics.unprepared_appends.add(is_late.into());
+        let is_unprepared = prepared_before < byte_count(size);
+        let is_ahead = open.log.is_rolled_ahead();
+        writer.metrics.prepared(rolled, is_ahead, is_unprepared);
         let ahead = self.ahead(&open.log);
         if placed.header().has_producer_id() {
             open.count_producers();

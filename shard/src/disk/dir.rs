@@ -89,6 +89,41 @@ impl Dir {
         }
     }
 
+    /// Makes a new file, on a blocking thread.
+    ///
+    /// # Errors
+    /// It exists already, or the disk's own fault.
+    pub async fn create_file_aside(&self, name: &str) -> io::Result<File> {
+        match &self.0 {
+            Kind::Real(dir) => dir.create_file_aside(name).await.map(File::real),
+            #[cfg(test)]
+            Kind::Memory(dir) => {
+                crate::runtime::breathe().await;
+                dir.create_file(name).map(File::memory)
+            }
+        }
+    }
+
+    /// Gives an open file of the directory another name, on a blocking thread. It has it for good
+    /// after [`Dir::sync`].
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn rename_aside(&self, file: &File, from: &str, to: &str) -> io::Result<()> {
+        // Nobody is to open it by the old name meanwhile.
+        let _open = file.hold().await?;
+        match &self.0 {
+            Kind::Real(dir) => dir.rename_aside(from, to).await?,
+            #[cfg(test)]
+            Kind::Memory(dir) => {
+                crate::runtime::breathe().await;
+                dir.rename(from, to)?;
+            }
+        }
+        file.renamed(&self.path().join(to));
+        Ok(())
+    }
+
     /// Removes a file, if it is there. It is gone for good after [`Dir::sync`].
     ///
     /// # Errors

@@ -1,11 +1,13 @@
 //! A file of the log.
 
+use super::descriptors::Handle;
 #[cfg(test)]
 use super::memory::MemoryFile;
 use super::real_file::RealFile;
 use bytes::Bytes;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Whether a read may wait for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +22,9 @@ pub enum Patience {
 /// An open file. Lives on the CPU core that opened it.
 #[derive(Debug)]
 pub struct File(Kind);
+
+/// A file that is kept open.
+pub(super) struct Held(#[expect(dead_code, reason = "it is there to be held")] Option<Rc<Handle>>);
 
 #[derive(Debug)]
 enum Kind {
@@ -40,11 +45,29 @@ impl File {
 
     /// Where it lies.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub fn path(&self) -> PathBuf {
         match &self.0 {
             Kind::Real(file) => file.path(),
             #[cfg(test)]
             Kind::Memory(file) => file.path(),
+        }
+    }
+
+    /// It lies there from now on.
+    pub(crate) fn renamed(&self, path: &Path) {
+        match &self.0 {
+            Kind::Real(file) => file.renamed(path),
+            #[cfg(test)]
+            Kind::Memory(file) => file.renamed(path),
+        }
+    }
+
+    /// Keeps it open for as long as what is returned.
+    pub(super) async fn hold(&self) -> io::Result<Held> {
+        match &self.0 {
+            Kind::Real(file) => file.hold().await.map(|held| Held(Some(held))),
+            #[cfg(test)]
+            Kind::Memory(_) => Ok(Held(None)),
         }
     }
 

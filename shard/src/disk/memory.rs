@@ -206,7 +206,7 @@ impl MemoryDir {
 
     fn file(&self, name: &str, content: &Rc<Content>) -> MemoryFile {
         MemoryFile {
-            path: self.path.join(name),
+            path: RefCell::new(self.path.join(name)),
             content: Rc::clone(content),
             disk: Rc::clone(&self.disk),
         }
@@ -317,14 +317,18 @@ impl MemoryDir {
 /// An open file of the disk.
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
-    path: PathBuf,
+    path: RefCell<PathBuf>,
     content: Rc<Content>,
     disk: Rc<MemoryDisk>,
 }
 
 impl MemoryFile {
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn path(&self) -> PathBuf {
+        self.path.borrow().clone()
+    }
+
+    pub(super) fn renamed(&self, path: &Path) {
+        path.clone_into(&mut self.path.borrow_mut());
     }
 
     pub(super) fn size(&self) -> u64 {

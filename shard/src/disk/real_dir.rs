@@ -72,6 +72,17 @@ impl RealDir {
         RealFile::create(self.path.join(name))
     }
 
+    /// As [`RealDir::create_file`], on a blocking thread.
+    pub(super) async fn create_file_aside(&self, name: &str) -> io::Result<RealFile> {
+        RealFile::create_aside(self.path.join(name)).await
+    }
+
+    /// As [`RealDir::rename`], on a blocking thread.
+    pub(super) async fn rename_aside(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.path.join(from), self.path.join(to));
+        runtime::blocking(move || std::fs::rename(from, to)).await
+    }
+
     /// Removes a file, if it is there. It is gone for good after [`RealDir::sync`].
     ///
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {

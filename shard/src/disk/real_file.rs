@@ -6,6 +6,7 @@ use crate::runtime;
 use bytes::{Bytes, BytesMut};
 use glommio::GlommioError;
 use glommio::io::OpenOptions;
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -23,7 +24,7 @@ const CLOSING: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct RealFile {
     slot: Rc<Slot>,
-    path: PathBuf,
+    path: RefCell<PathBuf>,
 }
 
 impl RealFile {
@@ -34,7 +35,7 @@ impl RealFile {
     pub(super) async fn open(path: PathBuf) -> io::Result<Self> {
         let file = Self {
             slot: Rc::default(),
-            path,
+            path: RefCell::new(path),
         };
         file.opened().await?;
         Ok(file)
@@ -52,7 +53,44 @@ impl RealFile {
             .open(&path)?;
         let slot: Rc<Slot> = Rc::default();
         slot.put(Handle::new(file));
-        Ok(Self { slot, path })
+        Ok(Self {
+            slot,
+            path: RefCell::new(path),
+        })
+    }
+
+    /// The same on a blocking thread.
+    pub(super) async fn create_aside(path: PathBuf) -> io::Result<Self> {
+        let made = path.clone();
+        let create = move || {
+            std::fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .open(made)
+        };
+        let file = runtime::blocking(create).await?;
+        let slot: Rc<Slot> = Rc::default();
+        slot.put(Handle::new(file));
+        Ok(Self {
+            slot,
+            path: RefCell::new(path),
+        })
+    }
+
+    /// Keeps it open as long as the handle is there.
+    pub(super) async fn hold(&self) -> io::Result<Rc<Handle>> {
+        self.opened().await
+    }
+
+    /// It has another name from now on.
+    pub(super) fn renamed(&self, path: &Path) {
+        path.clone_into(&mut self.path.borrow_mut());
+    }
+
+    /// The file, opened on the spot if it is not open.
+    fn open_now(&self) -> io::Result<Rc<Handle>> {
+        self.slot.open_now(&self.path.borrow())
     }
 
     /// The file, opened on the ring if it is not open.
@@ -61,12 +99,8 @@ impl RealFile {
             if let Some(handle) = self.slot.get() {
                 return Ok(handle);
             }
-            let mut options = OpenOptions::new();
-            let opened = options
-                .read(true)
-                .write(true)
-                .buffered_open(&self.path)
-                .await;
+            let (path, mut options) = (self.path(), OpenOptions::new());
+            let opened = options.read(true).write(true).buffered_open(&path).await;
             match opened.map_err(plain) {
                 Ok(ring) => return Ok(self.slot.put(Handle::over(ring))),
                 Err(error) if is_out_of_files(&error) && descriptors::make_room() => {
@@ -79,8 +113,8 @@ impl RealFile {
     }
 
     /// Where it lies.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn path(&self) -> PathBuf {
+        self.path.borrow().clone()
     }
 
     /// Its size in bytes.
@@ -88,7 +122,7 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault.
     pub(super) fn size(&self) -> io::Result<u64> {
-        Ok(self.slot.open_now(&self.path)?.view.metadata()?.len())
+        Ok(self.open_now()?.view.metadata()?.len())
     }
 
     /// Writes all of `bytes` at `position` into the page cache.
@@ -96,7 +130,7 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault; part of the bytes may be there.
     pub(super) fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
-        let handle = self.slot.open_now(&self.path)?;
+        let handle = self.open_now()?;
         self.slot.changes();
         // Carries on after short writes and interruptions.
         handle.view.write_all_at(bytes, position)
@@ -107,7 +141,7 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault.
     pub(super) fn truncate(&self, bytes: u64) -> io::Result<()> {
-        let handle = self.slot.open_now(&self.path)?;
+        let handle = self.open_now()?;
         self.slot.changes();
         handle.view.set_len(bytes)
     }

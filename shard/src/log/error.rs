@@ -53,6 +53,9 @@ pub enum LogError {
 /// Making names of files durable, in the words of [`LogError::Disk`].
 pub(super) const SYNC_DIRECTORY: &str = "sync the directory";
 
+/// Giving a file its name, in the words of [`LogError::Disk`].
+pub(super) const RENAME: &str = "rename";
+
 /// Making what is in files durable, in the words of [`LogError::Disk`].
 pub(super) const FLUSH: &str = "flush";
 

@@ -22,6 +22,8 @@ pub struct Flush {
     dirty: Vec<Rc<Segment>>,
     /// Those of them that are full.
     sealed: Vec<Rc<Segment>>,
+    /// The last segment, where its file still has to be given its name.
+    unnamed: Option<Rc<Segment>>,
     /// Set where files appeared: the count of such changes that this flush covers.
     dir_changes: Option<u64>,
     /// The log end it covers.
@@ -42,7 +44,7 @@ pub struct Flushed {
 
 impl Flush {
     /// Does it: `fdatasync` of the dirty segments on the ring, two at once; then, where a file was
-    /// made, the directory on a blocking thread. Index files and checkpoint follow by
+    /// made, its name and the directory on a blocking thread. Index files and checkpoint follow by
     /// [`super::Upkeep`], for no record waits for them.
     ///
     /// # Errors
@@ -52,6 +54,9 @@ impl Flush {
             .buffer_unordered(FILES_FLUSHED_AT_ONCE_MAX)
             .try_for_each(|()| future::ready(Ok(())))
             .await?;
+        if let Some(segment) = &self.unnamed {
+            segment.name().await?;
+        }
         if self.dir_changes.is_some() {
             self.dir.sync().await.map_err(|cause| LogError::Disk {
                 dir: self.dir.path().to_owned(),
@@ -119,6 +124,7 @@ impl Log {
             dir: Rc::clone(&self.dir),
             dirty,
             sealed: self.sealed.clone(),
+            unnamed: (!self.last().is_named()).then(|| Rc::clone(self.last())),
             dir_changes: (self.dir_changes > self.dir_synced).then_some(self.dir_changes),
             end: self.end,
             written: self.written,

@@ -3,6 +3,7 @@
 use super::checkpoint;
 use super::error::LogError;
 use super::generations;
+use super::next;
 use super::producers;
 use super::recovery::{FAILED, disk_error};
 use crate::disk::Dir;
@@ -17,6 +18,8 @@ pub(super) struct Listing {
     /// Index files without a segment, left by a crash while both were being dropped. To be removed
     /// once the log is known to be whole.
     pub(super) orphans: Vec<String>,
+    /// Files of next segments without names of their own.
+    pub(super) next: Vec<String>,
 }
 
 /// Lists `dir`.
@@ -25,13 +28,14 @@ pub(super) fn list(dir: &Dir) -> Result<Listing, LogError> {
         .list()
         .map_err(|cause| disk_error(dir, "list the directory", "", cause))?;
     let mut bases = BTreeSet::new();
-    let mut indexes = Vec::new();
+    let (mut indexes, mut next) = (Vec::new(), Vec::new());
     for name in names {
         match kind(&name) {
             Kind::Log(base) => {
                 bases.insert(base);
             }
             Kind::Index(base, name) => indexes.push((base, name)),
+            Kind::Next(name) => next.push(name),
             Kind::Table => {}
             Kind::Foreign(name) => {
                 return Err(LogError::Foreign {
@@ -49,6 +53,7 @@ pub(super) fn list(dir: &Dir) -> Result<Listing, LogError> {
     Ok(Listing {
         orphans: orphans.collect(),
         bases: bases.into_iter().collect(),
+        next,
     })
 }
 
@@ -58,6 +63,8 @@ pub(super) enum Kind {
     Log(Offset),
     /// An index of that segment, and its name.
     Index(Offset, String),
+    /// A file that was made for a next segment, and its name.
+    Next(String),
     /// One of the small files.
     Table,
     /// What Apache Kafka keeps beside a log, and what a file system keeps where it is mounted: a log
@@ -88,6 +95,7 @@ pub(super) fn kind(name: &OsStr) -> Kind {
     match (base, ending) {
         (Some(base), "log") => Kind::Log(base),
         (Some(base), "index" | "timeindex") => Kind::Index(base, name.to_owned()),
+        (Some(_), next::ENDING) => Kind::Next(name.to_owned()),
         (Some(_), "snapshot" | "txnindex") => Kind::Beside,
         (Some(_) | None, _) => Kind::Foreign(name.to_owned()),
     }

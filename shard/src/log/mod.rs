@@ -5,6 +5,7 @@
 //! Nothing here awaits while the log is borrowed: what takes time is handed out as an owned piece
 //! of work ([`Flush`], [`Upkeep`], [`Removal`], [`Read`], [`Search`]) and its result is brought back.
 
+mod abandoned;
 mod apply;
 mod checkpoint;
 mod controls;
@@ -16,6 +17,7 @@ mod index;
 pub mod inspect;
 mod leftovers;
 mod listing;
+mod next;
 mod poison;
 mod preparation;
 mod producers;
@@ -41,6 +43,7 @@ pub use apply::ApplyError;
 pub use error::{Fault, LogError};
 pub use flush::{Flush, Flushed};
 pub use founding::{founding_files, what_is_missing};
+pub use next::{Making, Next};
 pub use preparation::{Preparation, Prepared};
 pub use read::Read;
 pub use recovery::Recovery;
@@ -118,6 +121,8 @@ pub struct Log {
     written: u64,
     flushed: u64,
     pace: Pace,
+    /// The file that the next segment begins in, if it is made.
+    next: Option<Next>,
     /// Full segments whose batches are not all durable yet.
     sealed: Vec<Rc<Segment>>,
     /// Full segments with durable batches, and without index files.
@@ -235,6 +240,7 @@ impl Log {
             written: 0,
             flushed: 0,
             pace: Pace::default(),
+            next: None,
             sealed: Vec::new(),
             unindexed: Vec::new(),
             dir_changes: 0,
@@ -409,7 +415,7 @@ impl Log {
         let full = Rc::clone(self.last());
         assert_eq!(full.end(), self.end);
         // First: where there is no space for it the segment goes on, for batches that still fit.
-        self.begin_segment()?;
+        self.begin_next(&full)?;
         full.seal();
         self.sealed.push(full);
         Ok(())
@@ -417,9 +423,13 @@ impl Log {
 
     fn begin_segment(&mut self) -> Result<(), LogError> {
         let segment = Segment::create(&self.dir, self.end, self.config.index_interval_bytes)?;
+        self.begun(segment);
+        Ok(())
+    }
+
+    fn begun(&mut self, segment: Segment) {
         self.dir_changes += 1;
         Rc::make_mut(&mut self.segments).push(Rc::new(segment));
-        Ok(())
     }
 
     /// A read of whole batches from the one that holds `from`, ending below `below` (no batch that
@@ -456,6 +466,7 @@ impl Log {
             let kept_up = upkeep.run().await;
             self.kept_up(kept_up)?;
         }
+        self.discard_next().await;
         self.last().trim().await?;
         self.last().seal();
         // Beside the last, those whose files turned out to be wrong.

@@ -135,6 +135,14 @@ impl Log {
         self.last().prepared_bytes()
     }
 
+    /// Of the next segment so much is prepared at once.
+    pub(super) fn step_bytes(&self) -> u64 {
+        if self.written < WRITTEN_BYTES_MIN {
+            return 0;
+        }
+        self.pace.step.min(self.config.segment_bytes_max)
+    }
+
     /// Bytes that the last segment may still grow by.
     fn room_for_space(&self) -> u64 {
         let last = self.last();

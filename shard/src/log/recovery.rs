@@ -1,6 +1,7 @@
 //! Finding out, at an opening, what of the log is there and whole. The rules stand in
 //! `docs/log-format.md`.
 
+use super::abandoned;
 use super::checkpoint::Checkpoint;
 use super::controls::Controls;
 use super::error::{Fault, LogError};
@@ -47,6 +48,8 @@ pub struct Recovery {
     pub scanned_batches: u64,
     /// Index files that were missing or wrong, and made anew.
     pub rebuilt_indexes: u32,
+    /// Files that were made for a next segment, and none had begun in them.
+    pub abandoned_rolls: u32,
 }
 
 /// The log as recovery leaves it: flushed, and without what was not whole.
@@ -112,9 +115,14 @@ pub(super) async fn recover(
     config: LogConfig,
     opening: Opening,
 ) -> Result<Recovered, LogError> {
-    let Listing { mut bases, orphans } = list(&dir)?;
+    let Listing {
+        mut bases,
+        orphans,
+        next,
+    } = list(&dir)?;
     let checkpoint = Checkpoint::load(&dir)?;
     let generations = Generations::load(&dir)?;
+    let abandoned = abandoned::settle(&dir, &next, &mut bases).await?;
     let first = bases.first().copied().unwrap_or_default();
     let start = checkpoint.as_ref().map_or(first, |saved| saved.start);
     // What retention let go of: all that ends at or below the start. It may have been cut short.
@@ -144,8 +152,12 @@ pub(super) async fn recover(
         seen: Seen::default(),
         producers,
         segments: Vec::new(),
-        recovery: Recovery::default(),
-        changed: failed.is_some(),
+        recovery: Recovery {
+            abandoned_rolls: abandoned,
+            ..Recovery::default()
+        },
+        // Of a file that is back after a power loss the next one is to know nothing.
+        changed: failed.is_some() || !next.is_empty(),
     };
     if first > start || (bases.is_empty() && recoverer.recovery_point > start) {
         return Err(recoverer.missing(start));

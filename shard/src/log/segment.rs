@@ -2,7 +2,7 @@
 
 mod lookup;
 
-use super::error::{FLUSH, Fault, LogError};
+use super::error::{FLUSH, Fault, LogError, RENAME};
 use super::index::{IndexBytes, Indexed, Indexes, TimeEntry};
 use crate::disk::{Dir, File, breathe};
 use crate::event::Event;
@@ -59,6 +59,8 @@ pub(super) struct Segment {
     rebuilds: Cell<u32>,
     index_file: OnceCell<File>,
     time_index_file: OnceCell<File>,
+    /// The name that its file was made under, until it has its own.
+    made_as: RefCell<Option<String>>,
     /// Told when the last one that looks at it lets go.
     let_go: OnceCell<Rc<Event>>,
 }
@@ -90,8 +92,56 @@ impl Segment {
             rebuilds: Cell::new(0),
             index_file: OnceCell::new(),
             time_index_file: OnceCell::new(),
+            made_as: RefCell::default(),
             let_go: OnceCell::new(),
         }
+    }
+
+    /// Its file has the name it was made under, or its own.
+    pub(super) fn named(&self, made_as: Option<String>) {
+        *self.made_as.borrow_mut() = made_as;
+    }
+
+    /// Whether its file has its own name.
+    pub(super) fn is_named(&self) -> bool {
+        self.made_as.borrow().is_none()
+    }
+
+    /// Gives its file its own name, if it has another. The directory is to be synced then.
+    pub(super) async fn name(&self) -> Result<(), LogError> {
+        let Some(from) = self.made_as.borrow().clone() else {
+            return Ok(());
+        };
+        let to = log_name(self.base);
+        match self.dir.rename_aside(&self.log, &from, &to).await {
+            // A roll was faster.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && self.is_named() => Ok(()),
+            Err(cause) => Err(self.disk_error(RENAME, None, cause)),
+            Ok(()) => {
+                self.named(None);
+                Ok(())
+            }
+        }
+    }
+
+    /// The same on the spot.
+    pub(super) fn name_now(&self) -> Result<(), LogError> {
+        let Some(from) = self.made_as.borrow().clone() else {
+            return Ok(());
+        };
+        let to = log_name(self.base);
+        let failed = |cause| self.disk_error(RENAME, None, cause);
+        match self.dir.rename(&from, &to) {
+            // A flush was faster, and is not back yet.
+            Err(cause)
+                if cause.kind() == io::ErrorKind::NotFound
+                    && self.dir.size_of(&to).map_err(failed)?.is_some() => {}
+            Err(cause) => return Err(failed(cause)),
+            Ok(()) => {}
+        }
+        self.log.renamed(&self.dir.path().join(to));
+        self.named(None);
+        Ok(())
     }
 
     /// The same in another file, with the same bytes.

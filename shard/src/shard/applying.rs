@@ -36,7 +36,7 @@ impl Shard {
             open.written += u64::try_from(size).expect("a size fits 64 bits");
         }
         let rolled = open.log.sealed() > sealed_before;
-        writer.metrics.segment_rolls.add(u64::from(rolled));
+        writer.metrics.rolled(rolled, open.log.is_rolled_ahead());
         open.count_producers();
         let end = open.log.end();
         let effects = match self.spec.durability {

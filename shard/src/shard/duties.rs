@@ -38,7 +38,7 @@ pub(crate) struct Duties {
 impl Duties {
     /// Whether a task is at work on the files of the log.
     pub(crate) fn is_at_the_log(&self) -> bool {
-        self.flushing.get() != Flushing::No || self.keeping_up.get()
+        self.flushing.get() != Flushing::No || self.keeping_up.get() || self.preparing.get()
     }
 }
 

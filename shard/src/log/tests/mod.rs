@@ -7,6 +7,7 @@ mod indexes;
 mod inspected;
 mod leftovers;
 mod model;
+mod next;
 mod openings;
 mod preparing;
 mod producers;

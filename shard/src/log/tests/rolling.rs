@@ -26,15 +26,26 @@ fn the_age_of_a_segment_counts_from_its_first_batch_and_one_without_a_batch_has_
         let dir = tempfile::tempdir().unwrap();
         let mut log = open_at(&dir, NOW).await;
         assert_eq!(log.roll_due(HOUR, after(99)), None);
-        assert!(!log.roll_if_due(HOUR, after(99)).unwrap());
+        assert!(!log.roll_if_due(HOUR, after(99)));
         append_at(&mut log, Timestamps::Create, after(1));
         append_at(&mut log, Timestamps::Create, after(3));
         assert_eq!(log.roll_due(4 * HOUR, after(3)), Some(2 * HOUR));
-        assert!(!log.roll_if_due(4 * HOUR, after(4)).unwrap());
+        assert!(!log.roll_if_due(4 * HOUR, after(4)));
         assert_eq!(log.roll_due(4 * HOUR, after(5)), Some(Duration::ZERO));
-        assert!(log.roll_if_due(4 * HOUR, after(5)).unwrap());
+        assert!(!log.roll_if_due(4 * HOUR, after(5)), "the next is not made");
+        assert!(log.making_next_for_age(4 * HOUR, after(4)).is_none());
+        let making = log.making_next_for_age(4 * HOUR, after(5)).unwrap();
+        assert_eq!(making.bytes(), 0);
+        log.made_next(making.run().await.unwrap());
+        assert!(log.roll_if_due(4 * HOUR, after(5)));
         assert_eq!((log.segment_count(), log.sealed()), (2, 1));
         assert_eq!(log.roll_due(HOUR, after(99)), None, "the next is empty");
+        let retention = felix_core::Retention {
+            bytes: None,
+            age: Some(HOUR),
+        };
+        log.retain(retention, after(9));
+        assert!(!log.owes_upkeep(), "no flush has seen it sealed");
         flush(&mut log).await;
         log.retain(
             felix_core::Retention {
