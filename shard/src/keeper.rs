@@ -8,7 +8,7 @@ use crate::owner::Owner;
 use crate::rolls::Rolls;
 use crate::runtime;
 use crate::shard::{Owed, Shard};
-use felix_core::Monotonic;
+use felix_core::{LogLimit, Monotonic};
 use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -139,34 +139,27 @@ impl Owner {
     }
 
     /// Index files or a checkpoint could not be written. No record waits for them; until the disk
-    /// takes them, each attempt says so, and few such lines are written.
+    /// takes them, each attempt says so.
     fn upkeep_failed(&self, shard: &Shard, reason: &LogError) {
         self.metrics().upkeep_failures.increment();
-        if let Some(left_out) = self.metrics().upkeep_lines.admit(self.clock().monotonic()) {
-            let shard = &*shard.spec().name;
-            let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(
-                shard,
-                %reason,
-                left_out,
-                "index files or a checkpoint cannot be written; the shard goes on without them"
-            );
-        }
+        let what = "index files or a checkpoint cannot be written; the shard goes on without them";
+        self.tell_setback(&self.metrics().upkeep_lines, shard, reason, what);
     }
 
     /// Files below a log start could not be removed. The next opening tries again.
     fn removal_failed(&self, shard: &Shard, reason: &LogError) {
         self.metrics().retention_failures.increment();
-        if let Some(left_out) = self.metrics().removal_lines.admit(self.clock().monotonic()) {
+        let what = "files below the log start cannot be removed; the next start of the broker \
+                    tries again";
+        self.tell_setback(&self.metrics().removal_lines, shard, reason, what);
+    }
+
+    /// Warns of what a shard goes on without. Few such lines are written.
+    fn tell_setback(&self, lines: &LogLimit, shard: &Shard, reason: &LogError, what: &str) {
+        if let Some(left_out) = lines.admit(self.clock().monotonic()) {
             let shard = &*shard.spec().name;
             let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(
-                shard,
-                %reason,
-                left_out,
-                "files below the log start cannot be removed; the next start of the broker tries \
-                 again"
-            );
+            tracing::warn!(shard, %reason, left_out, "{what}");
         }
     }
 

@@ -35,19 +35,30 @@ pub fn produce(bootstrap: &str, topic: &str, partition: i32, lines: &str) {
     drop(run(bootstrap, &args, Some(lines.into())).ok());
 }
 
+/// What kcat prints of a topic from `from` to the ends of its partitions, as `format` says, or one of
+/// them where `only` names it.
+#[must_use]
+pub fn read(bootstrap: &str, topic: &str, only: Option<&str>, from: &str, format: &str) -> String {
+    let finished = run(bootstrap, &reading(topic, only, from, format), None);
+    finished.ok().text()
+}
+
 /// Everything a topic holds, each partition in its order.
 #[must_use]
 pub fn read_all(bootstrap: &str, topic: &str) -> Vec<Record> {
-    let args = [
-        "-C",
-        "-t",
-        topic,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-f",
-        FORMAT,
-    ];
+    let args = reading(topic, None, "beginning", FORMAT);
     Record::parse_all(&run(bootstrap, &args, None).ok().stdout)
+}
+
+fn reading<'a>(
+    topic: &'a str,
+    only: Option<&'a str>,
+    from: &'a str,
+    format: &'a str,
+) -> Vec<&'a str> {
+    let mut args = vec!["-C", "-t", topic, "-o", from, "-e", "-q", "-f", format];
+    if let Some(partition) = only {
+        args.extend(["-p", partition]);
+    }
+    args
 }

@@ -68,18 +68,8 @@ fn zero(file: &Path, from: usize, to: usize) {
 /// All values of a partition, as kcat reads them.
 fn read(broker: &Broker, topic: &str, partition: u32) -> Vec<String> {
     let partition = partition.to_string();
-    let args = [
-        "-C",
-        "-t",
-        topic,
-        "-p",
-        &partition,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-    ];
-    let printed = kcat::output(&broker.bootstrap(), &args);
+    let bootstrap = broker.bootstrap();
+    let printed = kcat::read(&bootstrap, topic, Some(&partition), "beginning", r"%s\n");
     printed.lines().map(str::to_owned).collect()
 }
 

@@ -31,21 +31,14 @@ fn follow(broker: &Broker, args: &[&str], partitions: usize) -> Process {
 #[test]
 fn five_records_are_listed_with_their_offsets() {
     let broker = five_records();
-    let args = [
-        "-C",
-        "-t",
-        TOPIC,
-        "-p",
-        "0",
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-f",
-        r"%o:%s\n",
-    ];
     assert_eq!(
-        kcat::output(&broker.bootstrap(), &args),
+        kcat::read(
+            &broker.bootstrap(),
+            TOPIC,
+            Some("0"),
+            "beginning",
+            r"%o:%s\n"
+        ),
         "0:felix-record-0\n1:felix-record-1\n2:felix-record-2\n3:felix-record-3\n4:felix-record-4\n"
     );
 }
@@ -79,18 +72,7 @@ fn a_negative_offset_counts_back_from_each_partitions_end() {
         let lines: String = (0..count).map(|n| format!("p{partition}-{n}\n")).collect();
         kcat::produce(&bootstrap, TOPIC, partition, &lines);
     }
-    let args = [
-        "-C",
-        "-t",
-        TOPIC,
-        "-o",
-        "-10",
-        "-e",
-        "-q",
-        "-f",
-        r"%p:%o:%s\n",
-    ];
-    let output = kcat::output(&bootstrap, &args);
+    let output = kcat::read(&bootstrap, TOPIC, None, "-10", r"%p:%o:%s\n");
     let mut lines: Vec<&str> = output.lines().collect();
     // kcat mixes partitions as they arrive; within one the order is the log's.
     lines.sort_by_key(|line| line.as_bytes()[0]);
@@ -127,18 +109,8 @@ fn the_timestamp_shown_is_the_brokers_clock_in_milliseconds() {
     let before = wall_ms();
     let broker = five_records();
     let after = wall_ms();
-    let args = [
-        "-C",
-        "-t",
-        TOPIC,
-        "-o",
-        "-10",
-        "-e",
-        "-q",
-        "-f",
-        r"%p:%o %T %s\n",
-    ];
-    let output = kcat::output(&broker.bootstrap(), &args);
+    let format = r"%p:%o %T %s\n";
+    let output = kcat::read(&broker.bootstrap(), TOPIC, None, "-10", format);
     for (n, line) in output.lines().enumerate() {
         let fields: Vec<&str> = line.split(' ').collect();
         assert_eq!(fields[0], format!("0:{n}"));
@@ -170,38 +142,14 @@ fn one_record_per_line_goes_to_the_partition_asked_for_and_into_a_file() {
     kcat::produce(&bootstrap, TOPIC, 0, "order-1\norder-2\n");
     kcat::produce(&bootstrap, TOPIC, 2, "order-3\n");
     let file = |partition: &str| {
-        let args = [
-            "-C",
-            "-t",
-            TOPIC,
-            "-p",
-            partition,
-            "-o",
-            "beginning",
-            "-e",
-            "-q",
-        ];
-        kcat::output(&bootstrap, &[&args[..], &["-f", r"%o\t%s\n"]].concat())
+        let format = r"%o\t%s\n";
+        kcat::read(&bootstrap, TOPIC, Some(partition), "beginning", format)
     };
     assert_eq!(file("0"), "0\torder-1\n1\torder-2\n");
     assert_eq!(file("1"), "");
     assert_eq!(file("2"), "0\torder-3\n");
-    let args = [
-        "-C",
-        "-t",
-        TOPIC,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-f",
-        r"\n",
-    ];
-    assert_eq!(
-        kcat::output(&bootstrap, &args).lines().count(),
-        3,
-        "counted with wc -l"
-    );
+    let all = kcat::read(&bootstrap, TOPIC, None, "beginning", r"\n");
+    assert_eq!(all.lines().count(), 3, "counted with wc -l");
 }
 
 #[test]
@@ -215,19 +163,9 @@ fn keys_headers_and_empty_and_null_values_are_kept() {
     produce(&["-K", ":", "-H", "trace=abc", "-H", "empty="], "k:v\n");
     produce(&["-K", ":"], ":no key text\n");
     produce(&["-K", ":", "-Z"], "tombstone:\n");
-    let args = [
-        "-C",
-        "-t",
-        TOPIC,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-f",
-        r"%K:%k|%h|%S:%s\n",
-    ];
+    let format = r"%K:%k|%h|%S:%s\n";
     assert_eq!(
-        kcat::output(&bootstrap, &args),
+        kcat::read(&bootstrap, TOPIC, None, "beginning", format),
         "1:k|trace=abc,empty=|1:v\n0:||11:no key text\n9:tombstone||-1:\n"
     );
 }

@@ -50,21 +50,9 @@ fn comes_back_the_same(stop: fn(&mut Broker)) {
     }
     // And it goes on where it was.
     kcat::produce(&broker.bootstrap(), TOPICS[0], 1, "and another\n");
-    let args = [
-        "-C",
-        "-t",
-        TOPICS[0],
-        "-p",
-        "1",
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-    ];
-    assert_eq!(
-        kcat::output(&broker.bootstrap(), &args),
-        "only one\nand another\n"
-    );
+    let bootstrap = broker.bootstrap();
+    let all = kcat::read(&bootstrap, TOPICS[0], Some("1"), "beginning", r"%s\n");
+    assert_eq!(all, "only one\nand another\n");
 }
 
 #[test]

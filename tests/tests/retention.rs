@@ -65,18 +65,7 @@ fn assert_whole(broker: &Broker, start: i64, end: i64) {
 /// The offset of the first record that a reader from the beginning gets, which gets every record
 /// from there to the end, as written.
 fn first_read(broker: &Broker, end: i64) -> i64 {
-    let args = [
-        "-C",
-        "-t",
-        TOPIC,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-f",
-        "%o %S\n",
-    ];
-    let seen = kcat::output(&broker.bootstrap(), &args);
+    let seen = kcat::read(&broker.bootstrap(), TOPIC, None, "beginning", r"%o %S\n");
     let first = seen
         .split(' ')
         .next()

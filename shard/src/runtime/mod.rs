@@ -60,8 +60,8 @@ pub(crate) async fn sleep(pause: Duration) {
 /// Does what blocks on a thread of its own.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     #[cfg(test)]
-    if let Some(simulation) = simulated::current() {
-        simulation.step_aside().await;
+    if simulated::current().is_some() {
+        crate::event::step_aside().await;
         return work();
     }
     glommio::executor().spawn_blocking(work).await
@@ -70,8 +70,8 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 /// Lets other tasks of this core run, if this one has used up its share.
 pub async fn breathe() {
     #[cfg(test)]
-    if let Some(simulation) = simulated::current() {
-        return simulation.step_aside().await;
+    if simulated::current().is_some() {
+        return crate::event::step_aside().await;
     }
     glommio::yield_if_needed().await;
 }

@@ -241,20 +241,6 @@ impl Simulation {
         .await;
         drop(timer);
     }
-
-    /// Lets others run.
-    pub(crate) async fn step_aside(&self) {
-        let mut stepped = false;
-        poll_fn(|cx| {
-            if stepped {
-                return Poll::Ready(());
-            }
-            stepped = true;
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-    }
 }
 
 /// Takes the timer away when its sleeper is gone.
