@@ -122,6 +122,8 @@ pub(crate) fn start(plan: Plan) -> std::io::Result<JoinHandle<()>> {
 }
 
 fn run(plan: Plan) -> Result<Vec<ShardId>, String> {
+    #[cfg(debug_assertions)]
+    crate::crash::set_tripwire();
     let (core, cpu) = (plan.core, plan.cpu);
     executor::run(core, cpu, Box::pin(live(plan)))?
 }

@@ -17,6 +17,7 @@ mod collect;
 mod control;
 mod core_task;
 mod cpus;
+mod crash;
 mod data_dir;
 mod dev;
 mod device_waiters;

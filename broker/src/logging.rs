@@ -1,9 +1,7 @@
 //! Log lines, written by a thread of their own so that no core waits for a terminal or a pipe.
 
 use crate::settings::{LogFormat, Logging};
-use std::io::{self, Write};
-use std::panic;
-use std::thread;
+use std::io;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -11,7 +9,8 @@ use tracing_subscriber::fmt::format::FmtSpan;
 /// Lines that may wait to be written. More are dropped and never waited for.
 const LINES_MAX: usize = 16_384;
 
-/// Starts logging to standard output. What is still waiting is written when the guard is dropped.
+/// Starts logging to standard output. What is still waiting is written when the guard is dropped. A
+/// panic, which would not get that far, goes to standard error from now on.
 ///
 /// # Errors
 /// A sentence: the filter is not understood.
@@ -37,23 +36,6 @@ pub(crate) fn start(logging: &Logging) -> Result<WorkerGuard, String> {
         LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
     };
     started.map_err(|error| format!("logging cannot start: {error}"))?;
-    abort_on_panic();
+    crate::crash::abort_on_panic();
     Ok(guard)
-}
-
-/// A panic is our own fault, and whatever it left half done must not be served: it ends the
-/// process, whichever way the program was built. The thread's name says which core it was. The
-/// line goes straight to standard error, since the log's thread would not get to it.
-fn abort_on_panic() {
-    panic::set_hook(Box::new(|panic| {
-        let thread = thread::current();
-        let name = thread.name().unwrap_or("a side thread");
-        let backtrace = std::backtrace::Backtrace::force_capture();
-        // Nothing is left to be done about a standard error that is closed.
-        drop(writeln!(
-            io::stderr(),
-            "felix-broker: panic on {name}: {panic}\n{backtrace}"
-        ));
-        std::process::abort();
-    }));
 }

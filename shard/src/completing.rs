@@ -3,6 +3,7 @@
 
 use crate::owner::Owner;
 use crate::shard::{Cut, Shard};
+use crate::suspect::carry;
 use felix_core::{ShardError, blocking};
 use std::rc::Rc;
 
@@ -12,7 +13,8 @@ pub(crate) async fn complete(owner: Rc<Owner>, shard: Rc<Shard>, cut: Cut) {
         present,
         rest,
     } = cut;
-    let left = blocking::run(owner.heavy(), move || batch.without_first(present)).await;
+    let cutting = carry(move || batch.without_first(present));
+    let left = blocking::run(owner.heavy(), cutting).await;
     if owner.is_closing() {
         // The flusher may have ended: nobody would commit it.
         rest.refuse(ShardError::ShuttingDown);

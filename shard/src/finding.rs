@@ -7,10 +7,12 @@ use crate::message::Offsets;
 use crate::owner::Owner;
 use crate::requester::Requester;
 use crate::shard::Shard;
+use crate::suspect::carry;
 use felix_core::blocking;
 use felix_core::shards::{OffsetAnswer, OffsetQuery, OffsetSpec};
 use felix_core::{Offset, ShardError};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Queries answered from marks in one go: more would hold the core for longer than a task may.
 const MARKS_AT_ONCE_MAX: usize = 256;
@@ -94,7 +96,8 @@ impl Owner {
         }
         let marks = self.shard(query.shard)?.marks(query.generation)?;
         let search = shard.search(wanted, marks.visible_end)?;
-        let result = self.run_search(&shard, permits, search, requester).await;
+        let work = self.run_search(&shard, permits, search, requester);
+        let result = Arc::clone(shard.suspect()).doing(work).await;
         // The shard may have failed, closed or changed its leader meanwhile.
         self.shard(query.shard)?.marks(Some(marks.generation))?;
         let found = result.map_err(|error| self.read_failed(&shard, &error))?;
@@ -137,7 +140,7 @@ impl Owner {
             if !requester.is_wanted() {
                 return Ok(None);
             }
-            let found = blocking::run(self.heavy(), move || look.run()).await;
+            let found = blocking::run(self.heavy(), carry(move || look.run())).await;
             drop((job, holding));
             if let Some(found) = search.looked(&batch, found)? {
                 return Ok(Some(found));

@@ -12,6 +12,7 @@ use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long others wait for a flush. One that takes longer goes on by itself, and its shard rides
@@ -192,7 +193,8 @@ async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>) {
 /// Flushes the shard, or sets its flush aside.
 async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
     shard.duties.flushing.set(Flushing::Now);
-    let work = Box::pin(flush_whole(Rc::clone(owner), Rc::clone(&shard)));
+    let work = flush_whole(Rc::clone(owner), Rc::clone(&shard));
+    let work = Box::pin(Arc::clone(shard.suspect()).doing(work));
     wait_a_while(owner, &shard, work).await;
 }
 

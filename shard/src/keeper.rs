@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long upkeep that failed is left alone. After that the next flush of its shard has it tried
@@ -169,6 +170,7 @@ impl Owner {
             return;
         };
         let removing = remove(Rc::clone(self), Rc::clone(shard), removal);
+        let removing = Arc::clone(shard.suspect()).doing(removing);
         self.tasks().spawn("removals", removing);
     }
 }
@@ -187,7 +189,8 @@ pub(crate) async fn upkeep(owner: Rc<Owner>) {
         let shard = keeper.owed.borrow_mut().pop_front();
         if let Some(shard) = shard {
             shard.duties.owed.set(false);
-            let work = Box::pin(keep_up(Rc::clone(&owner), Rc::clone(&shard)));
+            let work = keep_up(Rc::clone(&owner), Rc::clone(&shard));
+            let work = Box::pin(Arc::clone(shard.suspect()).doing(work));
             wait_a_while(&owner, &shard, work).await;
         }
     }

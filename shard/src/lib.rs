@@ -40,8 +40,11 @@ mod settling;
 mod shard;
 mod space;
 mod spec;
+mod suspect;
 mod table;
 mod tail;
+#[cfg(debug_assertions)]
+pub mod tripwire;
 mod watches;
 mod watching;
 
@@ -52,3 +55,4 @@ pub use cpu_core::{Core, CoreConfig, SpaceConfig};
 pub use mesh::{CoreSeed, mesh};
 pub use router::Router;
 pub use spec::{ShardSpec, directory};
+pub use suspect::Suspect;

@@ -9,6 +9,7 @@ use felix_core::limits::SHARDS_OPENING_MAX;
 use futures_util::{StreamExt, stream};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Shards that are being opened for the first time.
@@ -55,7 +56,10 @@ impl Owner {
         let owner = Rc::clone(self);
         self.tasks().spawn("opening", async move {
             stream::iter(own)
-                .map(|shard| owner.open_shard(shard))
+                .map(|shard| {
+                    let suspect = Arc::clone(shard.suspect());
+                    suspect.doing(owner.open_shard(shard))
+                })
                 .buffer_unordered(SHARDS_OPENING_MAX)
                 .for_each(|()| async {})
                 .await;

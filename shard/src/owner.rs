@@ -35,6 +35,7 @@ use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Producers that are forgotten in one go: more than one append brings.
 const PRODUCERS_FORGOTTEN_AT_ONCE_MAX: usize = 16;
@@ -292,6 +293,7 @@ impl Owner {
             && let Some(cut) = shard.take_cut()
         {
             let completing = complete(Rc::clone(self), Rc::clone(shard), cut);
+            let completing = Arc::clone(shard.suspect()).doing(completing);
             self.tasks.spawn("cuts", completing);
         }
         self.forget_producers();
@@ -459,9 +461,12 @@ impl Owner {
         let logs = self
             .all()
             .into_iter()
-            .filter_map(|shard| Some((shard.id(), shard.close()?)));
+            .filter_map(|shard| Some((shard.close()?, shard)));
         stream::iter(logs)
-            .map(|(id, log)| async move { Box::pin(log.close()).await.err().map(|e| (id, e)) })
+            .map(|(log, shard)| async move {
+                let closing = Arc::clone(shard.suspect()).doing(Box::pin(log.close()));
+                closing.await.err().map(|error| (shard.id(), error))
+            })
             .buffer_unordered(SHARD_FLUSHES_IN_FLIGHT_MAX)
             .filter_map(|failed| async { failed })
             .collect()

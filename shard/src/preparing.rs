@@ -5,6 +5,7 @@ use crate::owner::Owner;
 use crate::shard::{Effects, Shard};
 use std::fmt::Display;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a shard for which none could be prepared is left alone.
@@ -37,10 +38,12 @@ impl Owner {
             return;
         }
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
-        self.tasks().spawn("preparation", async move {
+        let suspect = Arc::clone(shard.suspect());
+        let preparing = suspect.doing(async move {
             owner.prepare_steps(&shard).await;
             shard.duties.preparing.set(false);
         });
+        self.tasks().spawn("preparation", preparing);
     }
 
     async fn prepare_steps(&self, shard: &Shard) {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use felix_core::shards::{FetchPart, Fetched, LeftOut};
 use felix_core::{Offset, ShardError};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::vec;
 
 /// What may be read in one go: more would hold the core for longer than a task may.
@@ -100,7 +101,9 @@ impl Reading {
             limit,
             read,
         } = cold;
-        let result = read.run().await;
+        let suspect = Arc::clone(shard.suspect());
+        let result = Arc::clone(&suspect).doing(read.run()).await;
+        let _at_work = suspect.enter();
         // The shard may have failed, closed or changed its leader meanwhile.
         let part = shard.marks(Some(marks.generation)).and_then(|_| {
             let pieces = result.map_err(|error| owner.read_failed(&shard, &error))?;
@@ -120,6 +123,7 @@ impl Reading {
 
     fn read_now(&mut self, owner: &Owner, part: FetchPart) -> Result<Now, ShardError> {
         let shard = owner.shard(part.shard)?;
+        let _at_work = shard.suspect().enter();
         let marks = shard.marks(part.generation)?;
         if part.offset < marks.log_start || part.offset > marks.log_end {
             return Err(ShardError::OffsetOutOfRange {

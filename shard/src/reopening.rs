@@ -9,6 +9,7 @@ use felix_core::limits::SHARDS_OPENING_MAX;
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// From the failure to the first attempt; each further pause is twice the one before.
@@ -52,7 +53,8 @@ impl Owner {
                     return;
                 }
                 pause = (pause * 2).min(PAUSE_MAX);
-                if owner.try_again(&shard, pause).await {
+                let attempt = owner.try_again(&shard, pause);
+                if Arc::clone(shard.suspect()).doing(attempt).await {
                     return;
                 }
             }

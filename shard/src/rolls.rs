@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a shard whose segment could not be sealed is left alone.
@@ -159,7 +160,9 @@ pub(crate) async fn by_age(owner: Rc<Owner>) {
         match (rolls.take(now), rolls.first()) {
             (Some(shard), _) => {
                 let (own, due) = (Rc::clone(&owner), Rc::clone(&shard));
-                let work = Box::pin(async move { own.roll_by_age(&due).await });
+                let suspect = Arc::clone(shard.suspect());
+                let work = suspect.doing(async move { own.roll_by_age(&due).await });
+                let work = Box::pin(work);
                 wait_a_while(&owner, &shard, work).await;
             }
             (None, Some(first)) => rolls.pause(first, now).await,

@@ -9,6 +9,7 @@ use felix_core::shards::Appended;
 use felix_core::{Monotonic, Offset, ShardError};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Appends settled in one go.
 const SETTLED_AT_ONCE_MAX: usize = 256;
@@ -76,7 +77,8 @@ impl Owner {
         }
         shard.duties.settling.set(true);
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
-        self.tasks().spawn("settling appends", async move {
+        let suspect = Arc::clone(shard.suspect());
+        let settling = suspect.doing(async move {
             loop {
                 step_aside().await;
                 if !owner.settle_slice(&shard) {
@@ -86,6 +88,7 @@ impl Owner {
                 }
             }
         });
+        self.tasks().spawn("settling appends", settling);
     }
 
     /// Whether there are more.

@@ -29,6 +29,7 @@ use crate::log::{Log, LogError, Read, Search, Wanted};
 use crate::producer_memory::ProducerShare;
 use crate::settling;
 use crate::spec::ShardSpec;
+use crate::suspect::Suspect;
 use failure::Failed;
 use felix_core::limits::{
     BATCH_BYTES_MAX, COLD_READS_IN_FLIGHT_PER_SHARD_MAX, SHARD_UNCOMMITTED_BYTES_MAX,
@@ -38,11 +39,13 @@ use felix_core::shards::{Appended, ShardState};
 use felix_core::{Batch, Durability, Generation, Monotonic, Offset, ShardError, ShardId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Shard {
     spec: ShardSpec,
+    suspect: Arc<Suspect>,
     segment_bytes_max: u64,
     phase: RefCell<Phase>,
     /// Appends that are no part of the phase any more, and whose callers are still to be told.
@@ -148,6 +151,7 @@ impl Shard {
     /// A shard that is still to be opened.
     pub(crate) fn opening(spec: ShardSpec, segment_bytes_max: u64) -> Self {
         Self {
+            suspect: Suspect::new(&spec.name, &spec.directory),
             spec,
             segment_bytes_max: segment_bytes_max.min(BATCH_BYTES_MAX as u64),
             phase: RefCell::new(Phase::Opening),
@@ -164,6 +168,11 @@ impl Shard {
 
     pub(crate) fn spec(&self) -> &ShardSpec {
         &self.spec
+    }
+
+    /// Whom to blame for a panic while a thread is at work for it.
+    pub(crate) fn suspect(&self) -> &Arc<Suspect> {
+        &self.suspect
     }
 
     /// The log is open, for the first time or again: everything it holds is durable and was flushed
@@ -259,6 +268,7 @@ impl Shard {
 
     /// Places a batch, or parks it where the shard has no room.
     pub(crate) fn append(&self, entry: Entry, writer: &Writer<'_>) -> Effects {
+        let _at_work = self.suspect.enter();
         let mut phase = self.phase.borrow_mut();
         let open = match &mut *phase {
             Phase::Open(open) => open,
@@ -283,6 +293,7 @@ impl Shard {
 
     /// Places the first parked append if there is room for it; the bytes it took.
     pub(crate) fn unpark(&self, writer: &Writer<'_>) -> (usize, Effects) {
+        let _at_work = self.suspect.enter();
         let mut phase = self.phase.borrow_mut();
         let Phase::Open(open) = &mut *phase else {
             return (0, Effects::default());
@@ -318,6 +329,8 @@ impl Shard {
         entry: Entry,
         writer: &Writer<'_>,
     ) -> Result<Effects, LogError> {
+        #[cfg(debug_assertions)]
+        crate::tripwire::touch(&self.spec.name);
         match open.log.judge(entry.batch.header()) {
             Ok(Verdict::New) => return self.place(open, entry, None, writer),
             Ok(Verdict::Duplicate(landed)) => self.repeat(open, entry, landed, writer),

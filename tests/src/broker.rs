@@ -297,6 +297,17 @@ impl Broker {
         self.wait_until_ready();
     }
 
+    /// How it ends by itself.
+    pub fn await_end(&mut self) -> ExitStatus {
+        self.process.wait(STOP_TIMEOUT)
+    }
+
+    /// Has this setting another value from its next start on, or none.
+    pub fn set(&mut self, name: &'static str, value: Option<&'static str>) {
+        self.settings.retain(|(known, _)| *known != name);
+        self.settings.extend(value.map(|value| (name, value)));
+    }
+
     /// Starts it again as [`Broker::start_again`] does, and waits for it to end, as it is expected
     /// to; how it ended, and what it said.
     pub fn refuses_to_start_again(&mut self) -> (ExitStatus, String) {

@@ -10,6 +10,7 @@ pub(crate) use faults::Faults;
 use super::real_dir::TEMPORARY;
 use super::{Patience, ReplaceError};
 use crate::runtime::{breathe, simulated, sleep};
+use crate::suspect::Suspect;
 use bytes::Bytes;
 use content::Content;
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,8 @@ pub(crate) fn current() -> Option<Rc<MemoryDisk>> {
 pub(crate) struct MemoryDisk {
     dirs: RefCell<BTreeMap<PathBuf, Rc<Names>>>,
     faults: Cell<Faults>,
+    /// What was asked of a directory by somebody who was not at work for its shard.
+    strangers: RefCell<BTreeSet<&'static str>>,
 }
 
 type Entries = BTreeMap<String, Rc<Content>>;
@@ -102,6 +105,19 @@ impl MemoryDisk {
         self.faults.set(faults);
     }
 
+    /// What was asked of a directory, so far, by somebody who was not at work for its shard: a panic
+    /// there would name nobody, or somebody else.
+    pub(crate) fn strangers(&self) -> Vec<&'static str> {
+        self.strangers.borrow().iter().copied().collect()
+    }
+
+    fn asked(&self, dir: Option<&Path>, what: &'static str) {
+        let suspect = Suspect::of_this_thread();
+        if suspect.as_ref().map(|suspect| suspect.directory()) != dir {
+            self.strangers.borrow_mut().insert(what);
+        }
+    }
+
     /// The power fails, and what was not synced is gone.
     pub(crate) fn lose_power(&self) {
         for names in self.dirs.borrow().values() {
@@ -125,6 +141,7 @@ impl MemoryDisk {
     }
 
     pub(super) async fn open_dir(self: &Rc<Self>, path: &Path) -> io::Result<MemoryDir> {
+        self.asked(Some(path), "open a directory");
         breathe().await;
         let names = Rc::clone(self.dirs.borrow_mut().entry(path.to_owned()).or_default());
         Ok(MemoryDir {
@@ -218,6 +235,7 @@ impl MemoryDir {
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn list(&self) -> io::Result<Vec<OsString>> {
+        self.disk.asked(Some(&self.path), "list");
         let mut names = self.names.cached.borrow_mut();
         names.retain(|name, _| !name.ends_with(TEMPORARY));
         Ok(names.keys().map(OsString::from).collect())
@@ -225,10 +243,12 @@ impl MemoryDir {
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn open_file(&self, name: &str) -> io::Result<Option<MemoryFile>> {
+        self.disk.asked(Some(&self.path), "open");
         Ok(self.find(name).map(|content| self.file(name, &content)))
     }
 
     pub(super) fn create_file(&self, name: &str) -> io::Result<MemoryFile> {
+        self.disk.asked(Some(&self.path), "create");
         if self.find(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -242,12 +262,14 @@ impl MemoryDir {
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
+        self.disk.asked(Some(&self.path), "remove");
         self.names.take(name);
         Ok(())
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
+        self.disk.asked(Some(&self.path), "cut");
         if let Some(content) = self.find(name) {
             content.resize(place(bytes));
         }
@@ -255,6 +277,7 @@ impl MemoryDir {
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.asked(Some(&self.path), "rename");
         let content = self.find(from).ok_or(io::ErrorKind::NotFound)?;
         self.names.take(from);
         self.names.put(to, &content);
@@ -262,6 +285,7 @@ impl MemoryDir {
     }
 
     pub(super) async fn sync(&self) -> io::Result<()> {
+        self.disk.asked(Some(&self.path), "sync");
         let changed: BTreeSet<String> = {
             let changed = self.names.changed().into_iter();
             changed.map(|(name, _)| name).collect()
@@ -287,6 +311,7 @@ impl MemoryDir {
     }
 
     pub(super) fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.disk.asked(Some(&self.path), "load");
         if self.disk.fails(|faults| faults.read) {
             return Err(broken());
         }
@@ -327,6 +352,10 @@ impl MemoryFile {
         self.path.borrow().clone()
     }
 
+    fn asked(&self, what: &'static str) {
+        self.disk.asked(self.path.borrow().parent(), what);
+    }
+
     pub(super) fn renamed(&self, path: &Path) {
         path.clone_into(&mut self.path.borrow_mut());
     }
@@ -336,6 +365,7 @@ impl MemoryFile {
     }
 
     pub(super) fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        self.asked("write");
         let start = place(position);
         if self.disk.fails(|faults| faults.write) {
             let short = draw(|random| random.usize(..=bytes.len()));
@@ -355,11 +385,13 @@ impl MemoryFile {
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.asked("truncate");
         self.content.resize(place(bytes));
         Ok(())
     }
 
     pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
+        self.asked("extend");
         breathe().await;
         let size = self.size() + bytes;
         if self.disk.space(place(bytes)) < place(bytes) {
@@ -370,6 +402,7 @@ impl MemoryFile {
     }
 
     pub(super) async fn flush(&self) -> io::Result<()> {
+        self.asked("flush");
         self.disk.flush(&self.content).await
     }
 
@@ -379,6 +412,7 @@ impl MemoryFile {
         bytes_max: usize,
         patience: Patience,
     ) -> io::Result<Bytes> {
+        self.asked("read");
         if patience == Patience::Wait {
             breathe().await;
         }

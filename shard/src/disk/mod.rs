@@ -10,6 +10,7 @@ mod descriptors;
 mod dir;
 mod file;
 mod free;
+mod last_words;
 #[cfg(test)]
 pub(crate) mod memory;
 mod real_dir;
@@ -22,4 +23,5 @@ pub(crate) use descriptors::{keep_open, open_files};
 pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
 pub use free::Free;
+pub(crate) use last_words::add_to_file;
 pub use reserve::{Reserve, is_full};

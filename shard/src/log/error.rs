@@ -1,5 +1,6 @@
 //! Why a log cannot be used.
 
+use super::crashes;
 use crate::disk::{self, Dir, ReplaceError};
 use felix_core::{BatchError, Generation, Offset};
 use std::fmt;
@@ -47,6 +48,11 @@ pub enum LogError {
         dir: PathBuf,
         /// What failed.
         reason: String,
+    },
+    /// Its shard brought the process down too often for the others to go on with it.
+    CrashLoop {
+        /// The shard's directory.
+        dir: PathBuf,
     },
 }
 
@@ -155,7 +161,10 @@ impl LogError {
     pub(super) fn leaves_doubt(&self) -> bool {
         match self {
             Self::Disk { doing, .. } => !READING.contains(doing) && !self.is_full(),
-            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
+            Self::Damaged { .. }
+            | Self::Foreign { .. }
+            | Self::Poisoned { .. }
+            | Self::CrashLoop { .. } => false,
         }
     }
 
@@ -168,14 +177,18 @@ impl LogError {
             Self::Disk { doing, cause, .. } => {
                 disk::is_full(cause) && !matches!(*doing, FLUSH | SYNC_DIRECTORY)
             }
-            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
+            Self::Damaged { .. }
+            | Self::Foreign { .. }
+            | Self::Poisoned { .. }
+            | Self::CrashLoop { .. } => false,
         }
     }
 
-    /// Whether the disk may do tomorrow what it did not do today. What is damaged stays so.
+    /// Whether opening the log may succeed tomorrow: the disk may do then what it did not do today,
+    /// and notes of crashes may be gone. What is damaged stays so.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Disk { .. } | Self::Poisoned { .. } => true,
+            Self::Disk { .. } | Self::Poisoned { .. } | Self::CrashLoop { .. } => true,
             Self::Damaged { .. } | Self::Foreign { .. } => false,
         }
     }
@@ -184,7 +197,10 @@ impl LogError {
     pub(crate) fn is_failed_sync(&self) -> bool {
         match self {
             Self::Disk { doing, .. } => *doing == SYNC_DIRECTORY,
-            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => false,
+            Self::Damaged { .. }
+            | Self::Foreign { .. }
+            | Self::Poisoned { .. }
+            | Self::CrashLoop { .. } => false,
         }
     }
 
@@ -250,6 +266,14 @@ impl fmt::Display for LogError {
                  again by itself once the disk lets it",
                 dir.display()
             ),
+            Self::CrashLoop { dir } => write!(
+                f,
+                "{0}: the broker crashed three times within ten minutes while it was at work for \
+                 this shard, so it is not opened and the others are served; standard error has the \
+                 panics; once their cause is gone, remove {0}/{1} and it is opened within a minute",
+                dir.display(),
+                crashes::NAME
+            ),
         }
     }
 }
@@ -258,7 +282,10 @@ impl std::error::Error for LogError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Disk { cause, .. } => Some(cause),
-            Self::Damaged { .. } | Self::Foreign { .. } | Self::Poisoned { .. } => None,
+            Self::Damaged { .. }
+            | Self::Foreign { .. }
+            | Self::Poisoned { .. }
+            | Self::CrashLoop { .. } => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which files of a directory are the log's.
 
 use super::checkpoint;
+use super::crashes;
 use super::error::LogError;
 use super::generations;
 use super::next;
@@ -81,7 +82,9 @@ pub(super) fn kind(name: &OsStr) -> Kind {
         return Kind::Foreign(name.display().to_string());
     };
     match name {
-        checkpoint::NAME | generations::NAME | producers::NAME | FAILED => return Kind::Table,
+        checkpoint::NAME | generations::NAME | producers::NAME | crashes::NAME | FAILED => {
+            return Kind::Table;
+        }
         "leader-epoch-checkpoint" | "partition.metadata" | "lost+found" => return Kind::Beside,
         _ => {}
     }

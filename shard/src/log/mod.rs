@@ -9,6 +9,7 @@ mod abandoned;
 mod apply;
 mod checkpoint;
 mod controls;
+mod crashes;
 mod error;
 mod flush;
 mod founding;
@@ -40,6 +41,7 @@ mod walk;
 mod tests;
 
 pub use apply::ApplyError;
+pub(crate) use crashes::{crash_notes, note_crash};
 pub use error::{Fault, LogError};
 pub use flush::{Flush, Flushed};
 pub use founding::{founding_files, what_is_missing};
@@ -151,7 +153,8 @@ impl Log {
     /// raises and persists the generation, and only then returns.
     ///
     /// # Errors
-    /// Damage below the recovery point, a foreign file, or the disk's own fault.
+    /// Damage below the recovery point, a foreign file, crashes time and again, or the disk's own
+    /// fault.
     pub async fn open(
         dir: &Path,
         config: LogConfig,
@@ -177,6 +180,7 @@ impl Log {
         config: LogConfig,
         opening: Opening,
     ) -> Result<(Self, Recovery), LogError> {
+        crashes::judge(&dir)?;
         let recovered = recovery::recover(dir, config, opening).await?;
         let (saved, recovery) = (recovered.checkpoint.clone(), recovered.recovery);
         let mut log = Self::over(recovered, config, opening.generation_floor)?;

@@ -6,6 +6,7 @@ pub(crate) mod broken;
 #[cfg(test)]
 pub(crate) mod simulated;
 
+use crate::suspect::carry;
 use std::future::Future;
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
         crate::event::step_aside().await;
         return work();
     }
-    glommio::executor().spawn_blocking(work).await
+    glommio::executor().spawn_blocking(carry(work)).await
 }
 
 /// Lets other tasks of this core run, if this one has used up its share.

@@ -12,6 +12,7 @@ impl Shard {
         bytes: Bytes,
         writer: &Writer<'_>,
     ) -> (Result<Offset, ApplyError>, Effects) {
+        let _at_work = self.suspect.enter();
         let mut phase = self.phase.borrow_mut();
         let Phase::Open(open) = &mut *phase else {
             let error = phase.refusal().expect("a shard that is not open refuses");

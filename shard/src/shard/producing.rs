@@ -167,6 +167,7 @@ impl Shard {
 
     /// Forgets a producer, because those of the core take too much memory.
     pub(crate) fn forget_producer(&self) {
+        let _at_work = self.suspect.enter();
         if let Phase::Open(open) = &mut *self.phase.borrow_mut() {
             open.log.with_producers(|table| table.forget_least_active());
             open.count_producers();

@@ -19,6 +19,7 @@ pub(crate) enum Owed {
 impl Shard {
     /// What it is owed. Where a segment became full since, retention is looked at too.
     pub(crate) fn upkeep_owed(&self, now: Timestamp) -> Owed {
+        let _at_work = self.suspect.enter();
         let mut phase = self.phase.borrow_mut();
         let Phase::Open(open) = &mut *phase else {
             return Owed::Nothing;
@@ -37,6 +38,7 @@ impl Shard {
 
     /// Looks for what is not kept any more.
     pub(crate) fn retain(&self, now: Timestamp) {
+        let _at_work = self.suspect.enter();
         if let Phase::Open(open) = &mut *self.phase.borrow_mut() {
             open.log.retain(self.spec.retention, now);
         }

@@ -7,6 +7,7 @@ use super::segment::{SegmentFile, contents};
 use super::table;
 use super::verdict::{Consequence, Finding, Verdict};
 use crate::log::checkpoint::{self, Checkpoint};
+use crate::log::crashes;
 use crate::log::error::Fault;
 use crate::log::generations::{self, Generations};
 use crate::log::producers;
@@ -116,6 +117,11 @@ impl<'a> Verifier<'a> {
             let note = "a write or a flush failed since the last opening: the next one reads \
                         everything, and writes once more what lies above the recovery point";
             verifier.verdict.notes.push(note.to_owned());
+        }
+        let crashes = dir.join(crashes::NAME);
+        if crashes.exists() {
+            let notes = table::load(&crashes)?.unwrap_or_default();
+            verifier.verdict.notes.extend(crashes::told(&notes));
         }
         Ok(verifier)
     }

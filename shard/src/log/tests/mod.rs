@@ -1,6 +1,7 @@
 //! The log on real files. Each test runs on an executor of its own, in a directory of its own.
 
 mod append;
+mod crashes;
 mod damaged;
 mod failing;
 mod indexes;

@@ -201,6 +201,8 @@ impl Story {
                 None => life.await,
             }
         });
+        let strangers = disk.strangers();
+        assert!(strangers.is_empty(), "for no shard: {strangers:?}");
         let power = self.simulation.draw(fastrand::Rng::bool);
         if power {
             self.simulation
