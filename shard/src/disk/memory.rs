@@ -111,6 +111,22 @@ impl MemoryDisk {
         self.strangers.borrow().iter().copied().collect()
     }
 
+    pub(super) fn is_gone(&self, path: &Path) -> bool {
+        let dirs = self.dirs.borrow();
+        let names = path.parent().and_then(|dir| dirs.get(dir));
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_file = names
+            .zip(name)
+            .is_some_and(|(names, name)| names.cached.borrow().contains_key(name));
+        !is_file && !dirs.contains_key(path)
+    }
+
+    pub(super) fn is_empty(&self, dir: &Path) -> bool {
+        let dirs = self.dirs.borrow();
+        dirs.get(dir)
+            .is_some_and(|names| names.cached.borrow().is_empty())
+    }
+
     fn asked(&self, dir: Option<&Path>, what: &'static str) {
         let suspect = Suspect::of_this_thread();
         if suspect.as_ref().map(|suspect| suspect.directory()) != dir {
@@ -152,7 +168,8 @@ impl MemoryDisk {
         })
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes of all files together.
+    pub(crate) fn bytes(&self) -> usize {
         let dirs = self.dirs.borrow();
         let names = dirs.values().map(|names| {
             let cached = names.cached.borrow();

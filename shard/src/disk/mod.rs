@@ -13,6 +13,7 @@ mod free;
 mod last_words;
 #[cfg(test)]
 pub(crate) mod memory;
+mod presence;
 mod real_dir;
 mod real_file;
 mod reserve;
@@ -24,4 +25,5 @@ pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
 pub use free::Free;
 pub(crate) use last_words::add_to_file;
+pub(crate) use presence::{is_empty, is_gone};
 pub use reserve::{Reserve, is_full};

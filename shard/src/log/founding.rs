@@ -4,8 +4,8 @@
 
 use super::checkpoint::{self, Checkpoint};
 use super::generations::{self, Generations};
+use crate::disk::{is_empty, is_gone};
 use felix_core::{Offset, Timestamp};
-use std::io;
 use std::path::Path;
 
 /// Names and bytes of the files of a log that has no records and was never opened. To be put
@@ -31,18 +31,10 @@ pub fn founding_files() -> [(&'static str, Vec<u8>); 2] {
 /// the opening will find out.
 #[must_use]
 pub fn what_is_missing(dir: &Path) -> Option<String> {
-    let is_gone = |path: &Path| {
-        std::fs::metadata(path).is_err_and(|error| {
-            matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            )
-        })
-    };
     if is_gone(dir) {
         return Some("the directory is missing".into());
     }
-    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none()) {
+    if is_empty(dir) {
         return Some("the directory is empty".into());
     }
     let files = [checkpoint::NAME, generations::NAME];

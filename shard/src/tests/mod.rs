@@ -11,6 +11,7 @@ mod keeping;
 mod lanes;
 mod polls;
 mod producers;
+mod reopened;
 mod rolls;
 mod shutdown;
 mod simulated;

@@ -1,0 +1,180 @@
+//! What is not kept of a shard goes, though the shard fails meanwhile and is opened again.
+
+use super::simulated::life;
+use super::{Never, Rig, batches};
+use crate::disk::Dir;
+use crate::disk::memory::Faults;
+use crate::runtime::simulated::{self, SimulatedClock, Simulation};
+use crate::{Router, runtime};
+use felix_core::batch::BatchBuilder;
+use felix_core::shards::{Acks, Append, Fetch, FetchPart, ShardState};
+use felix_core::{
+    Batch, Clock, Durability, Monotonic, Offset, Retention, ShardError, ShardId, Shards,
+};
+use std::cell::Cell;
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A batch has a segment of its own.
+const BATCH_BYTES: usize = 40 << 10;
+const SEGMENT_BYTES: u64 = 64 << 10;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn rig(retention: Retention) -> Rig {
+    Rig {
+        segment_bytes_max: SEGMENT_BYTES,
+        retention,
+        retention_interval: MINUTE,
+        ..Rig::new(1, Durability::OnCommit)
+    }
+}
+
+async fn append(router: &Router, shard: ShardId) -> Result<Offset, ShardError> {
+    let value = vec![b'x'; BATCH_BYTES];
+    let simulation = simulated::current().expect("these are simulated");
+    let now = SimulatedClock(simulation).wall();
+    let builder = BatchBuilder::new().record(now, None, Some(&value));
+    let batch = Batch::parse(builder.build()).unwrap();
+    let append = Append { shard, batch };
+    let committed = router.append(vec![append], Acks::All).await;
+    Ok(committed.await.remove(0)?.base_offset)
+}
+
+/// Waits until the shard is served, which it is at most two attempts after its disk is well.
+async fn opened(router: &Router, shard: ShardId) {
+    for _ in 0..180 {
+        if matches!(router.state(shard), Some(ShardState::Open(_))) {
+            return;
+        }
+        runtime::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("it was not opened again: {:?}", router.failures());
+}
+
+/// Where the log begins and ends, as a reader finds it, who reads all of it.
+async fn bounds(router: &Router, shard: ShardId) -> [Offset; 2] {
+    let mut offset = Offset::ZERO;
+    let mut bounds = None;
+    loop {
+        let fetch = Fetch {
+            first_bytes_max: 1 << 20,
+            parts: vec![FetchPart {
+                shard,
+                offset,
+                bytes_max: 1 << 20,
+                generation: None,
+            }],
+            bytes_min: 0,
+            bytes_max: 1 << 20,
+            deadline: Monotonic(Duration::ZERO),
+        };
+        let fetched = match router.fetch(fetch, Never).await.remove(0) {
+            Err(ShardError::OffsetOutOfRange { log_start, .. }) => {
+                offset = log_start;
+                continue;
+            }
+            fetched => fetched.unwrap(),
+        };
+        let found = batches(&fetched);
+        for batch in &found {
+            assert_eq!(batch.base_offset(), offset, "nothing is missing");
+            offset = batch.next_offset();
+        }
+        bounds = bounds.or(Some(fetched.log_start));
+        if found.is_empty() {
+            assert_eq!(offset, fetched.visible_end);
+            return [bounds.expect("it was just set"), offset];
+        }
+    }
+}
+
+/// Base offsets of the segments on the disk.
+async fn segments(rig: Rig) -> Vec<u64> {
+    let spec = rig.specs(Path::new("/data")).remove(0);
+    let names = Dir::open(&spec.directory).await.unwrap().list().unwrap();
+    let names = names.iter().map(|name| name.to_str().unwrap());
+    names
+        .filter_map(|name| name.strip_suffix(".log"))
+        .map(|base| base.parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn retention_by_bytes_goes_on_whenever_the_shard_failed_in_it_and_leaves_no_file_behind() {
+    let rig = rig(Retention {
+        bytes: NonZeroU64::new(2 * SEGMENT_BYTES),
+        age: None,
+    });
+    let failures = Rc::new(Cell::new(0));
+    for seed in 0..40 {
+        let simulation = Simulation::new(seed);
+        let disk = Rc::clone(simulation.disk());
+        let counted = Rc::clone(&failures);
+        life(&simulation, rig, move |router, shard| async move {
+            let mut last = Offset::ZERO;
+            for _ in 0..4 {
+                disk.set_faults(Faults {
+                    flush: 500,
+                    stall: 3000,
+                    slow: Duration::from_millis(20),
+                    ..Faults::default()
+                });
+                for _ in 0..12 {
+                    if let Ok(offset) = append(&router, shard).await {
+                        last = offset;
+                    }
+                }
+                if router.state(shard) == Some(ShardState::Failed) {
+                    counted.set(counted.get() + 1);
+                }
+                disk.set_faults(Faults::default());
+                opened(&router, shard).await;
+            }
+            for _ in 0..6 {
+                last = append(&router, shard).await.unwrap();
+            }
+            runtime::sleep(2 * MINUTE).await;
+            let [start, end] = bounds(&router, shard).await;
+            assert_eq!(end, last.after(1));
+            // Three of them are 120 KiB, which is less than what is kept.
+            let kept: Vec<u64> = (end.get() - 4..end.get()).collect();
+            assert_eq!(start.get(), kept[0]);
+            assert_eq!(segments(rig).await, kept);
+        });
+    }
+    assert!(failures.get() > 20, "{} failures", failures.get());
+}
+
+#[test]
+fn what_became_too_old_while_the_shard_served_nothing_goes_when_it_is_opened_again() {
+    let rig = rig(Retention {
+        bytes: None,
+        age: Some(HOUR),
+    });
+    let simulation = Simulation::new(1);
+    let disk = Rc::clone(simulation.disk());
+    life(&simulation, rig, move |router, shard| async move {
+        for _ in 0..4 {
+            append(&router, shard).await.unwrap();
+        }
+        disk.set_faults(Faults {
+            flush: 10_000,
+            ..Faults::default()
+        });
+        assert!(append(&router, shard).await.is_err());
+        runtime::sleep(2 * HOUR).await;
+        assert_eq!(router.state(shard), Some(ShardState::Failed));
+        assert_eq!(segments(rig).await[0], 0, "nothing goes meanwhile");
+        disk.set_faults(Faults::default());
+        opened(&router, shard).await;
+        runtime::sleep(MINUTE).await;
+        let [start, end] = bounds(&router, shard).await;
+        assert!(end >= Offset::new(4), "what was acknowledged was there");
+        assert_eq!(segments(rig).await, [start.get()]);
+        assert_eq!(start.after(1), end, "the one that grows stays");
+    });
+}
