@@ -4,8 +4,9 @@ use crate::core_task::Message;
 use crate::mailbox::Outside;
 use crate::prober::Prober;
 use crate::readiness::ShardCounts;
+use crate::troubles::{Named, Troubles};
+use felix_core::Monotonic;
 use felix_core::metrics::{Distribution, Kind, Metrics, Sample};
-use felix_core::{Monotonic, ShardId};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -19,6 +20,8 @@ pub(crate) struct Numbers {
     pub(crate) samples: Vec<Sample>,
     /// How long things took.
     pub(crate) distributions: Vec<Distribution>,
+    /// Shards that failed.
+    pub(crate) failed: Named,
 }
 
 impl Numbers {
@@ -63,22 +66,20 @@ impl Collector {
     }
 
     /// The shards as core 0 sees them, which is told of every change by their owners; those know
-    /// why a shard failed.
+    /// why a shard failed, and each finds out for itself that the disk is full.
     pub(crate) async fn shards(&self) -> Option<ShardCounts> {
         let deadline = tokio::time::Instant::now() + ANSWER_TIMEOUT;
         let (reply, answer) = oneshot::channel();
         self.cores.first()?.send(Message::Shards(reply));
         let answer = tokio::time::timeout_at(deadline, answer).await;
         let mut counts = answer.ok()?.ok()?;
-        if counts.failed.is_empty() {
-            return Some(counts);
-        }
-        let asked: Vec<_> = self.cores.iter().map(ask_for_failures).collect();
+        let asked: Vec<_> = self.cores.iter().map(ask_for_troubles).collect();
         let mut reasons = Vec::new();
         for answer in asked {
             // Of a core that does not answer the shards are named without a reason.
             if let Ok(Ok(told)) = tokio::time::timeout_at(deadline, answer).await {
-                reasons.extend(told);
+                reasons.extend(told.failures);
+                counts.full = counts.full.or(told.full);
             }
         }
         counts.explain(reasons);
@@ -98,7 +99,7 @@ impl Collector {
             .collect();
         let mut numbers = Numbers {
             samples: self.fixed.clone(),
-            distributions: Vec::new(),
+            ..Numbers::default()
         };
         let deadline = tokio::time::Instant::now() + ANSWER_TIMEOUT;
         for (core, answer) in asked.into_iter().enumerate() {
@@ -107,6 +108,7 @@ impl Collector {
             if let Ok(Ok(of_core)) = answer {
                 numbers.samples.extend(of_core.samples);
                 numbers.distributions.extend(of_core.distributions);
+                numbers.failed.merge(of_core.failed);
             }
             numbers.samples.push(Sample {
                 name: "felix_core_answers",
@@ -123,8 +125,8 @@ impl Collector {
     }
 }
 
-fn ask_for_failures(core: &Outside<Message>) -> oneshot::Receiver<Vec<(ShardId, String)>> {
+fn ask_for_troubles(core: &Outside<Message>) -> oneshot::Receiver<Troubles> {
     let (reply, answer) = oneshot::channel();
-    core.send(Message::Failures(reply));
+    core.send(Message::Troubles(reply));
     answer
 }

@@ -14,6 +14,7 @@ use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
 use crate::prober::Ping;
 use crate::readiness::{FailedShard, ShardCounts};
+use crate::troubles::{Named, Place, Troubles};
 use crossbeam_channel::Sender;
 use felix_core::metrics::Metrics;
 use felix_core::shards::ShardState;
@@ -24,6 +25,7 @@ use felix_net::Reactor;
 use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
 use futures_util::future::{Either, select};
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -41,8 +43,8 @@ pub(crate) enum Message {
     Ping(Ping),
     /// Tell how the shards are. One at a time per HTTP request.
     Shards(oneshot::Sender<ShardCounts>),
-    /// Tell why the shards you own failed, if any did. One at a time per HTTP request.
-    Failures(oneshot::Sender<Vec<(ShardId, String)>>),
+    /// Tell what is wrong with your shards and your disk. One at a time per HTTP request.
+    Troubles(oneshot::Sender<Troubles>),
     /// A connection of another core wants through the door of the shared port. One at a time per
     /// core.
     Enter {
@@ -276,7 +278,10 @@ impl Core {
             Message::Metrics(reply) => drop(reply.send(self.numbers())),
             Message::Ping(ping) => drop(ping.send(self.clock.monotonic())),
             Message::Shards(reply) => drop(reply.send(self.shard_counts())),
-            Message::Failures(reply) => drop(reply.send(self.router.failures())),
+            Message::Troubles(reply) => drop(reply.send(Troubles {
+                failures: self.router.failures(),
+                full: self.router.disk_full().map(|full| full.to_string()),
+            })),
             Message::Enter { ip, reply } => {
                 let doors = self.kafka.as_ref().map(KafkaCore::doors);
                 drop(reply.send(doors.map_or(Err(Full::Total), |doors| doors.enter_for_peer(ip))));
@@ -300,10 +305,33 @@ impl Core {
         for metrics in &self.metrics {
             numbers.take(&**metrics, now);
         }
+        numbers.failed = self.named_failures();
         for metrics in self.kafka.iter().flat_map(KafkaCore::metrics) {
             numbers.take(metrics, now);
         }
         numbers
+    }
+
+    /// The shards of this core that failed.
+    fn named_failures(&self) -> Named {
+        let mut named = Named::default();
+        let mut reasons: HashMap<_, _> = self.router.first_failures().into_iter().collect();
+        if reasons.is_empty() {
+            return named;
+        }
+        for stream in self.catalog.current().streams() {
+            for id in stream.shard_ids() {
+                if let Some(reason) = reasons.remove(&id) {
+                    let place = Place {
+                        tenant: stream.tenant.clone(),
+                        stream: stream.topic(),
+                        shard: id.index,
+                    };
+                    named.add(place, &reason);
+                }
+            }
+        }
+        named
     }
 
     /// All shards of the broker, as this core's table has them.

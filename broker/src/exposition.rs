@@ -1,12 +1,13 @@
 //! Numbers as Prometheus reads them.
 
 use crate::collect::Numbers;
+use crate::troubles::Named;
 use felix_core::histogram::Snapshot;
 use felix_core::metrics::{Distribution, Kind, Sample, Unit};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-type Labels = Option<(&'static str, String)>;
+type Labels = Vec<(&'static str, String)>;
 
 /// What is shown of a distribution, next to how many there were and how long they took.
 const QUANTILES: [(&str, f64); 5] = [
@@ -38,6 +39,7 @@ pub(crate) fn page(numbers: Numbers) -> String {
     for distribution in numbers.distributions {
         add_distribution(&mut families, distribution);
     }
+    add_failed(&mut families, numbers.failed);
     let mut page = String::new();
     for (name, family) in &families {
         family
@@ -55,7 +57,7 @@ fn add(families: &mut BTreeMap<&'static str, Family>, sample: Sample) {
     let Values::Numbers(kind, values) = &mut family.values else {
         unreachable!("{} is a distribution elsewhere", sample.name);
     };
-    let value = values.entry(sample.label).or_insert(0.0);
+    let value = values.entry(Vec::from_iter(sample.label)).or_insert(0.0);
     match kind {
         Kind::Counter | Kind::Gauge => *value += sample.value,
         Kind::Maximum => *value = value.max(sample.value),
@@ -70,11 +72,33 @@ fn add_distribution(families: &mut BTreeMap<&'static str, Family>, distribution:
     let Values::Summaries(_, summaries) = &mut family.values else {
         unreachable!("{} is a number elsewhere", distribution.name);
     };
-    match summaries.get_mut(&distribution.label) {
+    let labels = Vec::from_iter(distribution.label);
+    match summaries.get_mut(&labels) {
         Some(sum) => sum.add(&distribution.values),
         None => {
-            summaries.insert(distribution.label, distribution.values);
+            summaries.insert(labels, distribution.values);
         }
+    }
+}
+
+fn add_failed(families: &mut BTreeMap<&'static str, Family>, failed: Named) {
+    let unnamed = i32::try_from(failed.unnamed()).unwrap_or(i32::MAX);
+    let unnamed = BTreeMap::from([(Labels::new(), f64::from(unnamed))]);
+    let named = failed.labels().map(|labels| (labels, 1.0)).collect();
+    for (name, help, values) in [
+        (
+            "felix_shard_failure",
+            "1 for each shard that failed: its tenant, stream, shard and reason.",
+            named,
+        ),
+        (
+            "felix_shard_failure_unnamed",
+            "Shards that failed beside those that felix_shard_failure names: there are too many.",
+            unnamed,
+        ),
+    ] {
+        let values = Values::Numbers(Kind::Gauge, values);
+        families.insert(name, Family { help, values });
     }
 }
 
@@ -89,13 +113,13 @@ impl Family {
         writeln!(page, "# TYPE {name} {kind}")?;
         match &self.values {
             Values::Numbers(_, values) => {
-                for (label, value) in values {
-                    write_line(page, name, label.as_ref(), None, value)?;
+                for (labels, value) in values {
+                    write_line(page, name, labels, None, value)?;
                 }
             }
             Values::Summaries(unit, summaries) => {
-                for (label, snapshot) in summaries {
-                    write_summary(page, name, *unit, label.as_ref(), snapshot)?;
+                for (labels, snapshot) in summaries {
+                    write_summary(page, name, *unit, labels, snapshot)?;
                 }
             }
         }
@@ -103,24 +127,28 @@ impl Family {
     }
 }
 
-type Label<'a> = Option<&'a (&'static str, String)>;
-
 fn write_summary(
     page: &mut String,
     name: &str,
     unit: Unit,
-    label: Label<'_>,
+    labels: &Labels,
     values: &Snapshot,
 ) -> fmt::Result {
     for (text, share) in QUANTILES {
         // Nothing in the window: there is no such number, which Prometheus writes so.
         let value = values.quantile(share);
         let value = value.map_or("NaN".to_owned(), |value| shown(value, unit));
-        write_line(page, name, label, Some(text), &value)?;
+        write_line(page, name, labels, Some(text), &value)?;
     }
     let sum = shown(values.sum(), unit);
-    write_line(page, &format!("{name}_sum"), label, None, &sum)?;
-    write_line(page, &format!("{name}_count"), label, None, &values.count())
+    write_line(page, &format!("{name}_sum"), labels, None, &sum)?;
+    write_line(
+        page,
+        &format!("{name}_count"),
+        labels,
+        None,
+        &values.count(),
+    )
 }
 
 /// A value of a distribution in the unit of its name.
@@ -135,13 +163,14 @@ fn shown(value: u64, unit: Unit) -> String {
 fn write_line(
     page: &mut String,
     name: &str,
-    label: Label<'_>,
+    labels: &Labels,
     quantile: Option<&str>,
     value: &dyn fmt::Display,
 ) -> fmt::Result {
-    let label = label.map(|(key, text)| format!("{key}=\"{}\"", escape(text)));
+    let labels = labels.iter();
+    let labels = labels.map(|(key, text)| format!("{key}=\"{}\"", escape(text)));
     let quantile = quantile.map(|quantile| format!("quantile=\"{quantile}\""));
-    let labels: Vec<String> = label.into_iter().chain(quantile).collect();
+    let labels: Vec<String> = labels.chain(quantile).collect();
     if labels.is_empty() {
         writeln!(page, "{name} {value}")
     } else {
@@ -161,7 +190,9 @@ mod tests {
     use felix_core::{Histogram, Monotonic};
     use std::time::Duration;
 
-    fn sample(name: &'static str, kind: Kind, label: Labels, value: f64) -> Sample {
+    type Label = Option<(&'static str, String)>;
+
+    fn sample(name: &'static str, kind: Kind, label: Label, value: f64) -> Sample {
         Sample {
             name,
             help: "Help.",
@@ -174,7 +205,7 @@ mod tests {
     fn page_of(samples: impl Into<Vec<Sample>>) -> String {
         page(Numbers {
             samples: samples.into(),
-            distributions: Vec::new(),
+            ..Numbers::default()
         })
     }
 
@@ -220,8 +251,8 @@ mod tests {
             }
         };
         let text = page(Numbers {
-            samples: Vec::new(),
             distributions: vec![core(10), core(100)],
+            ..Numbers::default()
         });
         assert_eq!(
             text,
@@ -236,8 +267,8 @@ mod tests {
             ..core(1)
         };
         let text = page(Numbers {
-            samples: Vec::new(),
             distributions: vec![labelled],
+            ..Numbers::default()
         });
         assert!(text.contains("felix_a_us{core=\"1\",quantile=\"0.5\"} NaN\n"));
         assert!(text.ends_with("felix_a_us_sum{core=\"1\"} 0\nfelix_a_us_count{core=\"1\"} 0\n"));
@@ -256,11 +287,11 @@ mod tests {
             values: histogram.snapshot(now),
         };
         let text = page(Numbers {
-            samples: Vec::new(),
             distributions: vec![
                 distribution("felix_a_seconds", Unit::Seconds),
                 distribution("felix_b", Unit::Count),
             ],
+            ..Numbers::default()
         });
         assert!(text.contains("\nfelix_a_seconds_sum 1.500000\nfelix_a_seconds_count 1\n"));
         assert!(text.contains("\nfelix_b_sum 1500000\nfelix_b_count 1\n"));

@@ -42,5 +42,6 @@ mod state_error;
 mod state_text;
 mod stream_dirs;
 mod sweep;
+mod troubles;
 
 pub use boot::main;

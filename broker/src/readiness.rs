@@ -27,6 +27,8 @@ pub(crate) struct ShardCounts {
     pub(crate) open: usize,
     /// Those that serve nothing. They do not keep the others from it.
     pub(crate) failed: Vec<FailedShard>,
+    /// Why appends are refused, if they are: the disk is full. Reads go on.
+    pub(crate) full: Option<String>,
 }
 
 impl ShardCounts {
@@ -85,6 +87,10 @@ impl fmt::Display for Readiness {
             }
             (Phase::Serving, Some(_)) => f.write_str("ok")?,
         }
+        let full = self.shards.as_ref().and_then(|shards| shards.full.as_ref());
+        if let Some(full) = full {
+            write!(f, "\nfull: {}", full.replace('\n', " "))?;
+        }
         let failed = self
             .shards
             .as_ref()
@@ -120,7 +126,7 @@ mod tests {
         let shards = ShardCounts {
             all: 3,
             open: 1,
-            failed: Vec::new(),
+            ..ShardCounts::default()
         };
         let mut readiness = Readiness {
             phase: Phase::Opening,
@@ -145,6 +151,23 @@ mod tests {
         readiness.phase = Phase::Draining;
         assert!(readiness.to_string().starts_with("draining\n"));
         assert!(!readiness.is_ready());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_before_failed_shards_and_reads_are_to_come_here_all_the_same() {
+        let readiness = Readiness {
+            phase: Phase::Serving,
+            shards: Some(ShardCounts {
+                failed: vec![failed(0)],
+                full: Some("the disk of /a\nb is full".to_owned()),
+                ..ShardCounts::default()
+            }),
+        };
+        assert!(readiness.is_ready());
+        assert_eq!(
+            readiness.to_string(),
+            "ok\nfull: the disk of /a b is full\nfailed: default.clicks-0: the log says why"
+        );
     }
 
     #[test]

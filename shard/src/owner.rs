@@ -425,15 +425,6 @@ impl Owner {
         }
     }
 
-    /// The shards of this core that failed, and why.
-    pub(crate) fn failures(&self) -> Vec<(ShardId, String)> {
-        let shards = self.shards.borrow();
-        let failures = shards.values();
-        failures
-            .filter_map(|shard| Some((shard.id(), shard.failure()?)))
-            .collect()
-    }
-
     /// Takes nothing more: what is not placed is refused, whoever watches is told.
     pub(crate) fn begin_close(self: &Rc<Self>) {
         self.closing.set(true);

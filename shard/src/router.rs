@@ -50,6 +50,19 @@ impl Router {
         self.0.owner.failures()
     }
 
+    /// The same with what each failed of first alone, whatever came of attempts to open it again.
+    #[must_use]
+    pub fn first_failures(&self) -> Vec<(ShardId, String)> {
+        self.0.owner.first_failures()
+    }
+
+    /// Why this core refuses appends, if it does since the disk is full.
+    #[must_use]
+    pub fn disk_full(&self) -> Option<ShardError> {
+        let space = self.0.owner.space();
+        space.is_full().then(|| space.refusal())
+    }
+
     /// How many cores there are.
     pub(crate) fn cores(&self) -> u16 {
         self.0.cores

@@ -88,11 +88,20 @@ fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Whether the page names the shard as failed with this in the reason.
-fn is_told(page: &str, shard: &str, said: &str) -> bool {
-    let begins = format!("failed: {shard}: ");
+/// `/ready` and the metrics name the shard as failed, with this in the reason.
+fn assert_told(broker: &Broker, topic: &str, shard: i32, said: &str) {
+    let (_, page) = broker.ready();
+    let begins = format!("failed: {topic}-{shard}: ");
     let mut lines = page.lines();
-    lines.any(|line| line.starts_with(&begins) && line.contains(said))
+    let is_told = lines.any(|line| line.starts_with(&begins) && line.contains(said));
+    assert!(is_told, "{page}");
+    let numbers = broker.metrics();
+    let begins = format!(
+        "felix_shard_failure{{tenant=\"dev\",stream=\"{topic}\",shard=\"{shard}\",reason=\""
+    );
+    let mut lines = numbers.page().lines();
+    let is_told = lines.any(|line| line.starts_with(&begins) && line.contains(said));
+    assert!(is_told, "{}", numbers.page());
 }
 
 #[test]
@@ -135,7 +144,7 @@ fn a_damaged_shard_is_named_and_refused_and_the_others_serve() {
     let mut wire = Wire::connect(broker.port());
     for (shard, expected) in (0..).zip(expected) {
         let name = format!("{TOPIC}-{shard}");
-        assert!(is_told(&ready, &name, &expected), "{ready}");
+        assert_told(&broker, TOPIC, shard, &expected);
         let failure = log
             .lines()
             .find(|line| line.contains(" ERROR ") && line.contains(&name))

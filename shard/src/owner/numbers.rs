@@ -3,9 +3,10 @@
 use super::Owner;
 use crate::disk;
 use crate::metrics::Gauges;
-use felix_core::Monotonic;
+use crate::shard::Shard;
 use felix_core::metrics::{Distribution, Metrics, Sample};
 use felix_core::shards::ShardState;
+use felix_core::{Monotonic, ShardId};
 
 impl Metrics for Owner {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
@@ -38,5 +39,24 @@ impl Metrics for Owner {
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
         self.metrics.distributions(now, take);
+    }
+}
+
+impl Owner {
+    /// The shards of this core that failed, and why.
+    pub(crate) fn failures(&self) -> Vec<(ShardId, String)> {
+        self.told_by(Shard::failure)
+    }
+
+    /// The same with what each failed of first.
+    pub(crate) fn first_failures(&self) -> Vec<(ShardId, String)> {
+        self.told_by(Shard::first_failure)
+    }
+
+    fn told_by(&self, tell: fn(&Shard) -> Option<String>) -> Vec<(ShardId, String)> {
+        let shards = self.shards.borrow();
+        let told = shards.values();
+        told.filter_map(|shard| Some((shard.id(), tell(shard)?)))
+            .collect()
     }
 }

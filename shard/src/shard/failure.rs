@@ -108,6 +108,14 @@ impl Shard {
         }
     }
 
+    /// What it failed of first, if it failed.
+    pub(crate) fn first_failure(&self) -> Option<String> {
+        match &*self.phase.borrow() {
+            Phase::Failed(failed) => Some(failed.reason().to_owned()),
+            Phase::Opening | Phase::Open(_) | Phase::Closed => None,
+        }
+    }
+
     /// Whether it failed at something that opening its log again may mend.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.failure.may_pass)
