@@ -247,7 +247,17 @@ async fn keep_up(owner: Rc<Owner>, shard: Rc<Shard>) {
         return;
     };
     shard.duties.keeping_up.set(true);
-    let result = upkeep.run().await;
+    let mut result = upkeep.run().await;
+    // What is let go of is the space that is missing.
+    if result.as_ref().is_err_and(LogError::is_full)
+        && shard.owes_start()
+        && owner.give_up_reserve().await
+    {
+        owner.disk_refused();
+        if let Some(upkeep) = shard.begin_upkeep() {
+            result = upkeep.run().await;
+        }
+    }
     shard.duties.keeping_up.set(false);
     let before = shard.segments();
     match shard.kept_up(result) {

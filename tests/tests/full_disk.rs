@@ -117,7 +117,11 @@ fn assert_full(broker: &Broker, wire: &mut Wire, data: &Path) {
     assert_eq!(broker.metric("felix_storage_disk_full"), 1.0);
     assert!(broker.metric("felix_storage_refused_appends_total") >= 3.0);
     assert_eq!(broker.metric("felix_shard_failed"), 0.0);
-    assert_eq!(broker.ready().0, 200);
+    let (status, ready) = broker.ready();
+    assert_eq!(status, 200);
+    let lines: Vec<_> = ready.lines().collect();
+    let told = format!("full: the disk of {} ", data.display());
+    assert!(lines.len() == 2 && lines[1].starts_with(&told), "{ready}");
 }
 
 fn fills_and_goes_on(kind: FileSystem) {
@@ -256,4 +260,47 @@ fn a_log_that_gets_no_space_is_as_it_was_and_the_others_go_on() {
     broker.kill();
     broker.start_again();
     acknowledged.check(&mut Wire::connect(broker.port()));
+}
+
+/// What every shard keeps, in seconds: long enough to fill a small disk in.
+const KEPT: (&str, &str) = ("FELIX_DURABLE_RETENTION_SECONDS", "10");
+const LOOKED_FOR: (&str, &str) = ("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "1");
+
+/// The log start had to be written down before anything was removed, and there was no space for that.
+#[test]
+fn retention_makes_space_on_a_disk_without_a_byte_left_and_appends_go_on() {
+    for kind in [FileSystem::Ext4, FileSystem::Tmpfs] {
+        let Some(disk) = SmallDisk::mount_for("retention on a full disk", kind, 64) else {
+            return;
+        };
+        let data = disk.path().join("data");
+        let stream = [Stream::new(ON_COMMIT, 1).flushed(Policy::OnCommit)];
+        let settings = [SMALL_SEGMENTS, KEPT, LOOKED_FOR];
+        let mut broker = Broker::start_on(&data, &stream, &settings);
+        let mut wire = Wire::connect(broker.port());
+        let large = value(0, 900_000);
+        for offset in 0..30 {
+            assert_eq!(wire.produce(ON_COMMIT, 0, &large), (0, offset));
+        }
+        // As where it was given up before, and somebody else has taken its place.
+        std::fs::remove_file(data.join("reserve")).expect("it was made");
+        disk.fill(0);
+        let start = |wire: &mut Wire| {
+            let answer = wire.fetch(ON_COMMIT, 0, 29, 0);
+            answer.responses[0].partitions[0].log_start_offset
+        };
+        eventually("what is too old goes", || start(&mut wire) > 0);
+        eventually("appends go on", || {
+            wire.produce(ON_COMMIT, 0, b"there is space").0 == 0
+        });
+        assert_eq!(broker.metric("felix_shard_failed"), 0.0);
+        let begins = start(&mut wire);
+        broker.kill();
+        broker.start_again();
+        let mut wire = Wire::connect(broker.port());
+        assert!(start(&mut wire) >= begins);
+        let answer = wire.fetch(ON_COMMIT, 0, 29, 0);
+        assert_eq!(answer.responses[0].partitions[0].error_code, 0);
+        assert!(broker.terminate().success());
+    }
 }

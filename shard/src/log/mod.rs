@@ -466,7 +466,8 @@ impl Log {
     pub async fn close(mut self) -> Result<(), LogError> {
         self.flush_all().await?;
         self.usable()?;
-        if let Some(upkeep) = self.upkeep() {
+        // Once more where the first one only let go of what is not kept, for want of space.
+        while let Some(upkeep) = self.upkeep() {
             let kept_up = upkeep.run().await;
             self.kept_up(kept_up)?;
         }
@@ -496,12 +497,17 @@ impl Log {
 
     /// What may be claimed once everything below `end` is durable.
     fn checkpoint(&self, end: Offset) -> Checkpoint {
+        self.checkpoint_from(self.owed_start, end)
+    }
+
+    /// The same of a log that begins at `start`.
+    fn checkpoint_from(&self, start: Offset, end: Offset) -> Checkpoint {
         let segments = self.segments.iter();
-        let kept = segments.filter(|segment| segment.base() >= self.owed_start);
+        let kept = segments.filter(|segment| segment.base() >= start);
         Checkpoint {
             recovery_point: end,
-            start: self.owed_start,
-            visible_end: self.visible_end(end).max(self.owed_start),
+            start,
+            visible_end: self.visible_end(end).max(start),
             append_time: self.append_time,
             begun: self
                 .last()

@@ -3,9 +3,11 @@
 //! In this order, so that no crash leaves a log whose beginning is missing: a checkpoint with the
 //! new log start is made durable ([`super::Upkeep`]), the log forgets the segments, and once no read
 //! looks at them any more their files go ([`Removal`]). Files that a crash leaves below the log
-//! start are removed by the next opening.
+//! start are removed by the next opening. A disk that is full to the last byte is no obstacle, since
+//! that is when the space is wanted ([`LettingGo`]).
 
 use super::Log;
+use super::checkpoint::Checkpoint;
 use super::error::LogError;
 use super::recovery::disk_error;
 use super::segment::{Segment, index_name, log_name, time_index_name};
@@ -45,6 +47,34 @@ pub struct Removal {
 pub struct Remains {
     dir: Rc<Dir>,
     base: Offset,
+}
+
+/// Moving the log start with as little as can be, for a disk that has no space: a checkpoint that
+/// claims no more than the one before it, and so needs no other file to be written first.
+#[derive(Debug)]
+pub(super) struct LettingGo {
+    checkpoint: Checkpoint,
+    /// What is let go of by it.
+    segments: Vec<Rc<Segment>>,
+}
+
+impl LettingGo {
+    /// Makes the checkpoint durable. Where it has no space either, it gets that of the index files of
+    /// what goes by it, one segment after the other: after a crash the next opening makes them anew.
+    pub(super) async fn run(self, dir: &Dir) -> Result<Checkpoint, LogError> {
+        let mut saved = self.checkpoint.save(dir).await;
+        for segment in &self.segments {
+            if !saved.as_ref().is_err_and(LogError::is_full) {
+                break;
+            }
+            for name in [index_name(segment.base()), time_index_name(segment.base())] {
+                let removed = dir.discard_file(&name).await;
+                removed.map_err(|cause| disk_error(dir, "remove", &name, cause))?;
+            }
+            saved = self.checkpoint.save(dir).await;
+        }
+        saved.map(|()| self.checkpoint)
+    }
 }
 
 impl Gone {
@@ -148,6 +178,22 @@ impl Log {
             bytes = rest;
             self.owed_start = segment.end();
         }
+    }
+
+    /// What is let go of where there is space for nothing else; only what lies below the recovery
+    /// point can be.
+    pub(super) fn letting_go(&self) -> Option<LettingGo> {
+        let below = self.owed_start.min(self.recovery_point);
+        let segments = self.segments.iter();
+        let segments: Vec<_> = segments
+            .take_while(|segment| segment.end() <= below)
+            .cloned()
+            .collect();
+        let start = segments.last()?.end();
+        Some(LettingGo {
+            checkpoint: self.checkpoint_from(start, self.recovery_point),
+            segments,
+        })
     }
 
     /// A checkpoint that says so is durable: the log begins there.

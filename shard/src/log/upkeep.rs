@@ -6,6 +6,7 @@ use super::checkpoint::Checkpoint;
 use super::error::LogError;
 use super::poison::Distrust;
 use super::producers::Snapshot;
+use super::retention::LettingGo;
 use super::segment::Segment;
 use crate::disk::Dir;
 use felix_core::Offset;
@@ -30,6 +31,8 @@ pub struct Upkeep {
     checkpoint: Checkpoint,
     /// The bytes ever flushed that lie below its recovery point.
     flushed: u64,
+    /// What is done instead where the disk has no space for all this.
+    letting_go: Option<LettingGo>,
 }
 
 /// Index files and a checkpoint that were written.
@@ -44,11 +47,29 @@ pub struct KeptUp {
 
 impl Upkeep {
     /// Does it, on a blocking thread: every file durable in its place, the checkpoint last, because
-    /// an opening takes on trust what the others say of the log below its recovery point.
+    /// an opening takes on trust what the others say of the log below its recovery point. Where the
+    /// disk has no space for it, and there is something to let go of, only that is done: the rest is
+    /// owed as before.
     ///
     /// # Errors
     /// The disk's own fault. It is to be brought back by [`Log::kept_up`] all the same.
-    pub async fn run(self) -> Result<KeptUp, LogError> {
+    pub async fn run(mut self) -> Result<KeptUp, LogError> {
+        let letting_go = self.letting_go.take();
+        let token = Rc::clone(&self.token);
+        let dir = Rc::clone(&self.dir);
+        match (self.run_whole().await, letting_go) {
+            (Err(error), Some(letting_go)) if error.is_full() => Ok(KeptUp {
+                token,
+                segments: Vec::new(),
+                snapshot_end: None,
+                checkpoint: letting_go.run(&dir).await?,
+                flushed: 0,
+            }),
+            (done, _) => done,
+        }
+    }
+
+    async fn run_whole(self) -> Result<KeptUp, LogError> {
         for segment in &self.segments {
             // Before the checkpoint passes it: the next opening is to find what its indexes say.
             segment.trim().await?;
@@ -96,6 +117,7 @@ impl Log {
             snapshot: self.producers.snapshot(self.durable_end),
             checkpoint: self.checkpoint(self.durable_end),
             flushed: self.flushed,
+            letting_go: self.letting_go(),
         })
     }
 
@@ -104,8 +126,14 @@ impl Log {
     #[must_use]
     pub fn owes_upkeep(&self) -> bool {
         self.is_unindexed()
-            || self.owed_start > self.start
+            || self.owes_start()
             || self.flushed - self.checkpointed >= BYTES_BEHIND_MAX
+    }
+
+    /// Whether the log start is to move.
+    #[must_use]
+    pub fn owes_start(&self) -> bool {
+        self.owed_start > self.start
     }
 
     /// Whether upkeep is owed once everything written so far is durable.

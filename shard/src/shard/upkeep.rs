@@ -44,6 +44,12 @@ impl Shard {
         }
     }
 
+    /// Whether its log is to begin later, and does not yet.
+    pub(crate) fn owes_start(&self) -> bool {
+        let phase = self.phase.borrow();
+        phase.open().is_ok_and(|open| open.log.owes_start())
+    }
+
     /// Whether time alone takes something from it.
     pub(crate) fn is_aging(&self) -> bool {
         self.spec.retention.age.is_some() && self.segments() > 1

@@ -4,6 +4,7 @@ mod append;
 mod crashes;
 mod damaged;
 mod failing;
+mod full;
 mod indexes;
 mod inspected;
 mod leftovers;
