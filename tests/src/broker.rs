@@ -28,6 +28,27 @@ pub enum Policy {
     OnCommit,
 }
 
+/// How much a stream keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// As the broker's settings say.
+    Unsaid,
+    /// So many bytes, or seconds.
+    For(u64),
+    /// Everything.
+    Unlimited,
+}
+
+impl Kept {
+    fn line(self, name: &str) -> String {
+        match self {
+            Self::Unsaid => String::new(),
+            Self::For(number) => format!("{name} = {number}\n"),
+            Self::Unlimited => format!("{name} = \"unlimited\"\n"),
+        }
+    }
+}
+
 /// A stream in the broker's catalog file.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
@@ -35,6 +56,8 @@ pub struct Stream {
     shards: u32,
     policy: Policy,
     create_time: bool,
+    bytes: Kept,
+    seconds: Kept,
 }
 
 impl Stream {
@@ -46,6 +69,18 @@ impl Stream {
             shards,
             policy: Policy::Periodic,
             create_time: false,
+            bytes: Kept::Unsaid,
+            seconds: Kept::Unsaid,
+        }
+    }
+
+    /// The same, of which so much is kept.
+    #[must_use]
+    pub const fn keeping(self, bytes: Kept, seconds: Kept) -> Self {
+        Self {
+            bytes,
+            seconds,
+            ..self
         }
     }
 
@@ -436,10 +471,12 @@ fn catalog(streams: &[Stream]) -> String {
             "append"
         };
         let shards = stream.shards;
+        let bytes = stream.bytes.line("retention_bytes");
+        let seconds = stream.seconds.line("retention_seconds");
         write!(
             text,
             "[[stream]]\ntenant = \"dev\"\nnamespace = \"{namespace}\"\nname = \"{name}\"\n\
-             shards = {shards}\ndurability = \"{durability}\"\ntimestamps = \"{timestamps}\"\n\n"
+             shards = {shards}\ndurability = \"{durability}\"\ntimestamps = \"{timestamps}\"\n{bytes}{seconds}\n"
         )
         .expect("a string takes everything");
     }

@@ -36,7 +36,7 @@ pub mod wire;
 
 pub use apache::{Apache, USERS};
 pub use binary::broker as broker_binary;
-pub use broker::{Broker, Policy, Stream};
+pub use broker::{Broker, Kept, Policy, Stream};
 pub use clock::{eventually, wall_ms, within};
 pub use descriptors::Descriptors;
 pub use held_disk::{Failing, HeldDisk, Hold};

@@ -2,7 +2,7 @@
 //! clients are told where it begins, and a kill at any moment leaves a log that is whole from there.
 
 use felix_tests::wire::Wire;
-use felix_tests::{Broker, Policy, Random, Stream, eventually, kcat};
+use felix_tests::{Broker, Kept, Policy, Random, Stream, eventually, kcat};
 use std::fs;
 
 const TOPIC: &str = "kept.stream";
@@ -24,14 +24,22 @@ fn value(number: i64) -> Vec<u8> {
 
 /// Writes the records of these numbers, which are their offsets.
 fn produce(wire: &mut Wire, numbers: std::ops::Range<i64>) {
+    produce_to(wire, TOPIC, numbers);
+}
+
+fn produce_to(wire: &mut Wire, topic: &'static str, numbers: std::ops::Range<i64>) {
     for number in numbers {
-        assert_eq!(wire.produce(TOPIC, 0, &value(number)), (0, number));
+        assert_eq!(wire.produce(topic, 0, &value(number)), (0, number));
     }
 }
 
 /// Where the log begins, as a fetch says it.
 fn start(wire: &mut Wire) -> i64 {
-    let answer = wire.fetch(TOPIC, 0, 0, 0);
+    start_of(wire, TOPIC)
+}
+
+fn start_of(wire: &mut Wire, topic: &'static str) -> i64 {
+    let answer = wire.fetch(topic, 0, 0, 0);
     answer.responses[0].partitions[0].log_start_offset
 }
 
@@ -173,5 +181,41 @@ fn a_kill_amid_retention_leaves_every_record_from_the_log_start_on() {
         eventually("the files below the log start are gone", || {
             segments(&broker).first() == Some(&start(&mut wire))
         });
+    }
+}
+
+#[test]
+fn each_stream_keeps_what_its_entry_says_and_the_others_what_the_settings_say() {
+    let stream = |topic, bytes, seconds| {
+        let stream = Stream::new(topic, 1).flushed(Policy::OnCommit);
+        stream.keeping(bytes, seconds)
+    };
+    let streams = [
+        stream("kept.unsaid", Kept::Unsaid, Kept::Unsaid),
+        stream("kept.less", Kept::For(8 << 20), Kept::Unsaid),
+        stream("kept.all", Kept::Unlimited, Kept::Unsaid),
+        stream("kept.briefly", Kept::Unlimited, Kept::For(1)),
+    ];
+    let look = ("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "1");
+    let mut broker = Broker::start_with(&streams, &[SMALL_SEGMENTS, KEPT, look]);
+    // Four full segments of nine records, and one more record at least: two of the segments and it
+    // are 16 MiB, one and it are 8 MiB.
+    let starts = [
+        ("kept.unsaid", 18),
+        ("kept.less", 27),
+        ("kept.all", 0),
+        ("kept.briefly", 36),
+    ];
+    let mut wire = Wire::connect(broker.port());
+    for (topic, _) in starts {
+        produce_to(&mut wire, topic, 0..38);
+    }
+    for _ in 0..2 {
+        let mut wire = Wire::connect(broker.port());
+        eventually("each begins where it should", || {
+            starts.map(|(topic, _)| (topic, start_of(&mut wire, topic))) == starts
+        });
+        broker.terminate();
+        broker.start_again();
     }
 }
