@@ -66,7 +66,7 @@ fn a_segment_that_is_of_this_log_is_no_leftover_and_the_one_before_it_is_refused
         std::fs::write(&segments[0], first).unwrap();
         let before: Vec<_> = files(&dir, "log");
         let refused = Log::open(dir.path(), SMALL, restart()).await;
-        let error = refused.err().expect("the segments overlap").to_string();
+        let error = refused.expect_err("the segments overlap").to_string();
         assert!(error.contains(".log"), "{error}");
         assert_eq!(files(&dir, "log"), before, "nothing was removed");
     });
