@@ -20,8 +20,8 @@ pub(crate) struct Numbers {
     pub(crate) samples: Vec<Sample>,
     /// How long things took.
     pub(crate) distributions: Vec<Distribution>,
-    /// Shards that failed.
-    pub(crate) failed: Named,
+    /// Shards that failed; `None`: nobody was asked.
+    pub(crate) failed: Option<Named>,
 }
 
 impl Numbers {
@@ -108,7 +108,8 @@ impl Collector {
             if let Ok(Ok(of_core)) = answer {
                 numbers.samples.extend(of_core.samples);
                 numbers.distributions.extend(of_core.distributions);
-                numbers.failed.merge(of_core.failed);
+                let failed = numbers.failed.get_or_insert_default();
+                failed.merge(of_core.failed.unwrap_or_default());
             }
             numbers.samples.push(Sample {
                 name: "felix_core_answers",

@@ -305,7 +305,7 @@ impl Core {
         for metrics in &self.metrics {
             numbers.take(&**metrics, now);
         }
-        numbers.failed = self.named_failures();
+        numbers.failed = Some(self.named_failures());
         for metrics in self.kafka.iter().flat_map(KafkaCore::metrics) {
             numbers.take(metrics, now);
         }

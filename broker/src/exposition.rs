@@ -39,7 +39,9 @@ pub(crate) fn page(numbers: Numbers) -> String {
     for distribution in numbers.distributions {
         add_distribution(&mut families, distribution);
     }
-    add_failed(&mut families, numbers.failed);
+    if let Some(failed) = numbers.failed {
+        add_failed(&mut families, failed);
+    }
     let mut page = String::new();
     for (name, family) in &families {
         family
@@ -187,6 +189,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::troubles::Place;
     use felix_core::{Histogram, Monotonic};
     use std::time::Duration;
 
@@ -295,6 +298,35 @@ mod tests {
         });
         assert!(text.contains("\nfelix_a_seconds_sum 1.500000\nfelix_a_seconds_count 1\n"));
         assert!(text.contains("\nfelix_b_sum 1500000\nfelix_b_count 1\n"));
+    }
+
+    #[test]
+    fn a_failed_shard_is_a_series_of_its_own_and_without_one_the_names_are_there() {
+        let mut failed = Named::default();
+        let text = |failed: &Named| {
+            page(Numbers {
+                failed: Some(failed.clone()),
+                ..Numbers::default()
+            })
+        };
+        let none = text(&failed);
+        assert!(
+            none.contains("# TYPE felix_shard_failure gauge\n#"),
+            "{none}"
+        );
+        assert!(
+            none.ends_with("\nfelix_shard_failure_unnamed 0\n"),
+            "{none}"
+        );
+        let place = Place {
+            tenant: "dev".into(),
+            stream: "default.clicks".into(),
+            shard: 3,
+        };
+        failed.add(place, "a \"file\"");
+        let line = "\nfelix_shard_failure{tenant=\"dev\",stream=\"default.clicks\",shard=\"3\",\
+                    reason=\"a \\\"file\\\"\"} 1\n";
+        assert!(text(&failed).contains(line), "{}", text(&failed));
     }
 
     #[test]
