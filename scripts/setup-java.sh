@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 jars=tests/java/jars
 stamp=$jars/installed.xml
 
-has java || add_packages default-jre-headless
+# Not a runtime alone: the tests compile a client of theirs.
+has javac || add_packages default-jdk-headless
 if cmp -s tests/java/pom.xml "$stamp"; then
     exit 0
 fi

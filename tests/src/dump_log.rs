@@ -1,9 +1,8 @@
 //! Apache Kafka's own reader of log directories, `kafka-dump-log`, as an oracle for ours.
 
-use crate::binary::root;
-use crate::process::Process;
+use crate::java;
+use crate::process::{Finished, Process};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -18,7 +17,8 @@ const RECORD: &[u8] = b"| offset: ";
 #[derive(Debug)]
 pub struct Dump {
     stdout: Vec<u8>,
-    /// Its complaints, line by line. It exits with 0 whatever it finds, so they are what counts.
+    /// Its complaints, line by line. It exits with 0 whatever it finds in a whole file, so they are
+    /// what counts.
     pub complaints: Vec<String>,
 }
 
@@ -40,40 +40,49 @@ pub struct Dumped {
 /// Has the tool read `files`, with further options.
 #[must_use]
 pub fn run(files: &[PathBuf], options: &[&str]) -> Dump {
-    let jars = root().join("tests/java/jars");
-    assert!(
-        jars.is_dir(),
-        "{} is missing; `make test`, or scripts/setup-java.sh alone, sets it up",
-        jars.display()
-    );
+    Dump::of(start(files, options).finish(TIMEOUT).ok())
+}
+
+/// The same with files that it may give up on, with a complaint.
+#[must_use]
+pub fn run_to_the_end_or_not(files: &[PathBuf], options: &[&str]) -> Dump {
+    Dump::of(start(files, options).finish(TIMEOUT))
+}
+
+fn start(files: &[PathBuf], options: &[&str]) -> Process {
     let names: Vec<&str> = files
         .iter()
         .map(|file| file.to_str().expect("our names are text"))
         .collect();
-    let mut command = Command::new("java");
+    let mut command = java::command(&["-cp"]);
     command
-        // Starting is most of what it does, and compiling more than it must does not pay.
-        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"])
-        .arg(jars.join("*"))
+        .arg(java::jars())
         .arg("kafka.tools.DumpLogSegments")
         .args(["--max-message-size", "16777216"])
         .args(options)
         .args(["--files", &names.join(",")]);
     let name = format!("kafka-dump-log {}", options.join(" "));
-    let finished = Process::start(&name, &mut command, None)
-        .finish(TIMEOUT)
-        .ok();
-    let complaints = finished
-        .stderr
-        .lines()
-        .filter(|line| !line.is_empty() && !NOISE.iter().any(|noise| line.starts_with(noise)));
-    Dump {
-        complaints: complaints.map(str::to_owned).collect(),
-        stdout: finished.stdout,
-    }
+    Process::start(&name, &mut command, None)
 }
 
 impl Dump {
+    fn of(finished: Finished) -> Self {
+        let complaints = finished
+            .stderr
+            .lines()
+            .filter(|line| !line.is_empty() && !NOISE.iter().any(|noise| line.starts_with(noise)));
+        Self {
+            complaints: complaints.map(str::to_owned).collect(),
+            stdout: finished.stdout,
+        }
+    }
+
+    /// Its lines but for those of records.
+    pub fn text(&self) -> impl Iterator<Item = String> {
+        let lines = self.lines().filter(|line| !line.starts_with(RECORD));
+        lines.map(|line| String::from_utf8_lossy(line).into_owned())
+    }
+
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
         self.stdout
             .split(|byte| *byte == b'\n')

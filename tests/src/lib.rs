@@ -21,6 +21,7 @@ pub mod felix_log;
 pub mod flights;
 mod held_disk;
 mod http;
+pub mod java;
 pub mod kcat;
 mod metrics;
 mod ports;

@@ -4,7 +4,7 @@
 mod certificates;
 mod properties;
 
-use crate::binary::root;
+use crate::java;
 use crate::ports;
 use crate::process::Process;
 use certificates::Certificates;
@@ -206,18 +206,7 @@ fn answers(port: u16) -> bool {
 
 /// A program of Kafka's, on a small heap.
 fn java(class: &str) -> Command {
-    let jars = root().join("tests/java/jars");
-    assert!(
-        jars.is_dir(),
-        "{} is missing; `make test`, or scripts/setup-java.sh alone, sets it up",
-        jars.display()
-    );
-    let mut command = Command::new("java");
-    command
-        // Starting is most of what it does, and compiling more than it must does not pay.
-        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"])
-        .arg("-cp")
-        .arg(jars.join("*"))
-        .arg(class);
+    let mut command = java::command(&["-Xmx256m", "-cp"]);
+    command.arg(java::jars()).arg(class);
     command
 }
