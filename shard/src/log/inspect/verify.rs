@@ -244,6 +244,7 @@ impl<'a> Verifier<'a> {
         let interval = self.options.index_interval_bytes;
         let mut truth = Truth::new(segment.base, interval, &segment.time_index)?;
         self.verdict.segments += 1;
+        let mut zeros = None;
         loop {
             let position = batches.position();
             let fault = match batches.look()? {
@@ -261,6 +262,7 @@ impl<'a> Verifier<'a> {
             };
             if fault == Fault::Batch(BatchError::Zeros) && batches.occupied()? == 0 {
                 self.verdict.zero_bytes += batches.size() - position;
+                zeros = Some(fault);
                 break;
             }
             match self.fault(segment, &mut batches, fault, *end)? {
@@ -271,6 +273,15 @@ impl<'a> Verifier<'a> {
         }
         *rest = self.without_leftovers(rest, *end)?;
         let next = rest.first().map(|next| next.base);
+        if let Some(fault) = zeros
+            && next.is_some_and(|next| next != *end)
+            && *end < self.verdict.recovery_point
+        {
+            // They lie where batches were, and no file is missing.
+            let (file, position) = (segment.name(), batches.position());
+            self.find(&file, position, fault.to_string(), Consequence::Fatal);
+            return Ok(Ended::Damaged);
+        }
         self.ends(segment, next, *end, batches.position());
         self.indexes(segment, &truth, next.is_some(), *end)?;
         Ok(Ended::Whole)

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::log::inspect::{Consequence, Options, Verdict as Inspected, verify};
+use felix_core::Monotonic;
+use felix_core::limits::PRODUCERS_PER_SHARD_MAX;
 use std::path::Path;
 
 const SPACED: LogConfig = LogConfig {
@@ -84,12 +86,15 @@ async fn assert_agrees(dir: &TempDir, said: &Inspected, what: &str) {
                 .read(log.start(), log.end(), usize::MAX >> 1)
                 .run()
                 .await;
+            let recovered = recovered_whole(read, &log);
             if gravest == Some(Consequence::Fatal) {
                 // It lies where the indexes were trusted, and whoever reads it meets it.
-                assert!(!recovered_whole(read, &log), "{what}: {said:#?}");
+                assert!(recovered.is_none(), "{what}: {said:#?}");
             } else {
                 assert_eq!(log.end(), said.end, "{what}: {said:#?}");
-                assert!(recovered_whole(read, &log), "{what}: {said:#?}");
+                let batches = recovered.unwrap_or_else(|| panic!("{what}: {said:#?}"));
+                let expected = known_by_headers(&batches);
+                log.with_producers(|known| assert!(*known == expected, "{what}: {known:#?}"));
                 log.close().await.unwrap();
                 let after = inspect(dir);
                 // The index of a full segment is made anew once it is used.
@@ -115,24 +120,32 @@ async fn assert_agrees(dir: &TempDir, said: &Inspected, what: &str) {
     }
 }
 
-/// Whether a reader was given every batch of the log, each with the right checksum.
-fn recovered_whole(read: Result<Vec<Bytes>, LogError>, log: &Log) -> bool {
-    let Ok(pieces) = read else { return false };
+/// Every batch of the log, if a reader was given all of them, each with the right checksum.
+fn recovered_whole(read: Result<Vec<Bytes>, LogError>, log: &Log) -> Option<Vec<PlacedBatch>> {
+    let mut found = Vec::new();
     let mut next = log.start();
-    for mut piece in pieces {
+    for mut piece in read.ok()? {
         while !piece.is_empty() {
-            match PlacedBatch::split_from(&mut piece) {
-                Ok(batch) if batch.base_offset() == next => {
-                    if batch.generation() != log.generation_at(next) {
-                        return false;
-                    }
-                    next = batch.next_offset();
-                }
-                Ok(_) | Err(_) => return false,
+            let batch = PlacedBatch::split_from(&mut piece).ok()?;
+            if batch.base_offset() != next || batch.generation() != log.generation_at(next) {
+                return None;
             }
+            next = batch.next_offset();
+            found.push(batch);
         }
     }
-    next == log.end()
+    (next == log.end()).then_some(found)
+}
+
+/// What the headers of all batches say of idempotent producers.
+fn known_by_headers(batches: &[PlacedBatch]) -> Producers {
+    let mut known = Producers::new(Offset::ZERO, PRODUCERS_PER_SHARD_MAX);
+    for batch in batches {
+        if let Some(sequenced) = Sequenced::of(batch.header()) {
+            known.note(&sequenced, batch.base_offset(), Some(batch.max_timestamp()));
+        }
+    }
+    known
 }
 
 #[test]
@@ -247,6 +260,92 @@ fn a_file_cut_at_any_byte_of_its_last_batch_is_told_and_an_opening_agrees() {
                     assert_agrees(&dir, &said, &what).await;
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn a_flip_of_any_byte_of_a_log_that_failed_is_found_and_an_opening_agrees() {
+    run(async {
+        let dir = quick_dir();
+        killed(&dir).await;
+        std::fs::write(dir.path().join("failed"), "").unwrap();
+        every_byte(&dir, false).await;
+    });
+}
+
+#[test]
+fn any_file_cut_at_any_byte_is_told_and_an_opening_agrees() {
+    run(async {
+        for is_closed in [true, false] {
+            let intact = quick_dir();
+            match is_closed {
+                true => closed(&intact).await,
+                false => killed(&intact).await,
+            }
+            for name in names(&intact) {
+                let whole = std::fs::read(intact.path().join(&name)).unwrap();
+                for size in 0..whole.len() {
+                    let what = format!("{name} cut at {size} of {}", whole.len());
+                    let dir = copied(&intact);
+                    std::fs::write(dir.path().join(&name), &whole[..size]).unwrap();
+                    let said = inspect(&dir);
+                    match &*name {
+                        "checkpoint" | "generations" => {
+                            assert_eq!(said.gravest(), Some(Consequence::Fatal), "{what}");
+                        }
+                        "producers" => {
+                            assert_eq!(said.gravest(), Some(Consequence::Remade), "{what}");
+                        }
+                        _ => {}
+                    }
+                    assert_agrees(&dir, &said, &what).await;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_flip_in_prepared_space_takes_nothing_and_is_told() {
+    run(async {
+        let intact = quick_dir();
+        let roomy = LogConfig {
+            segment_bytes_max: 1 << 20,
+            ..SPACED
+        };
+        let (mut log, _) = open(&intact, roomy).await;
+        append(&mut log, 1, 20_000);
+        let noon = Monotonic(std::time::Duration::from_secs(43_200));
+        let prepared = log.preparation(noon).unwrap().run().await.unwrap();
+        log.prepared(&prepared);
+        append(&mut log, 3, 50);
+        let (end, space) = (log.end(), log.prepared_bytes());
+        kill(log);
+        let path = files(&intact, "log").pop().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let begin = whole.len() - usize::try_from(space).unwrap();
+        assert!(whole[begin..].iter().all(|byte| *byte == 0));
+        assert_eq!(inspect(&intact).findings, []);
+        // Every byte that a batch's header would take, and some behind it.
+        let places = (begin..begin + 70).chain([whole.len() / 2, whole.len() - 1]);
+        for at in places {
+            let what = format!("byte {at}");
+            let dir = copied(&intact);
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            std::fs::write(dir.path().join(path.file_name().unwrap()), bytes).unwrap();
+            let said = inspect(&dir);
+            assert!(
+                matches!(said.gravest(), Some(Consequence::Cut { .. })),
+                "{what}"
+            );
+            assert_eq!(
+                (said.end, said.cut_bytes()),
+                (end, (at + 1 - begin) as u64),
+                "{what}"
+            );
+            assert_agrees(&dir, &said, &what).await;
         }
     });
 }
