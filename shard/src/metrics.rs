@@ -345,7 +345,7 @@ impl CoreMetrics {
             ),
             (
                 "felix_shard_cold_reads_total",
-                "Reads that had to wait for the device.",
+                "Reads that waited for the device, or were too large to be done in one go.",
                 &self.cold_reads,
             ),
             (

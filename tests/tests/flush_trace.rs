@@ -7,12 +7,11 @@
 //! and in a full run they fail then.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use felix_tests::trace::{Trace, Tracing};
+use felix_tests::trace::{self, Done, Trace, Tracing};
 use felix_tests::wire::Wire;
-use felix_tests::{Broker, Descriptors, Policy, Stream, is_strict, traced_answers};
+use felix_tests::{Broker, Descriptors, Policy, Stream, traced_answers};
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 const SHARDS: u32 = 5;
@@ -35,19 +34,30 @@ struct Placed {
 }
 
 /// What the trace says of the answers.
+#[derive(Default)]
 struct Order {
     /// Answers that went out before the flush of their batch was done, and how so.
     early: Vec<String>,
-    /// For each answer that did not, the flush it had to wait for: partition and number.
-    flushes: Vec<(u32, usize)>,
+    /// For each answer that did not, the flush it had to wait for: partition, file and number.
+    flushes: Vec<(u32, PathBuf, usize)>,
+}
+
+/// How a stream is driven.
+#[derive(Clone, Copy)]
+struct Drive {
+    topic: &'static str,
+    /// Answers that each client waits for.
+    answers: usize,
+    /// Bytes of every value, beside a few.
+    value_bytes: usize,
 }
 
 /// Produces from many connections at once; every third keeps four requests under way.
-fn drive(broker: &Broker, topic: &'static str) -> (Vec<Wire>, Vec<Answer>) {
+fn drive(broker: &Broker, drive: Drive) -> (Vec<Wire>, Vec<Answer>) {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
             let port = broker.port();
-            thread::spawn(move || drive_one(port, topic, client))
+            thread::spawn(move || drive_one(port, drive, client))
         })
         .collect();
     let mut all = Vec::new();
@@ -60,19 +70,19 @@ fn drive(broker: &Broker, topic: &'static str) -> (Vec<Wire>, Vec<Answer>) {
     (wires, all)
 }
 
-fn drive_one(port: u16, topic: &'static str, client: usize) -> (Wire, Vec<Answer>) {
+fn drive_one(port: u16, drive: Drive, client: usize) -> (Wire, Vec<Answer>) {
     let mut wire = Wire::connect(port);
     let own_port = wire.socket().local_addr().unwrap().port();
     let depth = if client.is_multiple_of(3) { 4 } else { 1 };
     let mut answers = Vec::new();
-    while answers.len() < traced_answers() {
+    while answers.len() < drive.answers {
         let partitions = (0..depth).map(|ahead| {
             u32::try_from((client + answers.len() + ahead * 3) % 5).expect("below the shards")
         });
         let partitions: Vec<u32> = partitions.collect();
         for partition in &partitions {
-            let value = vec![b'x'; 100 + answers.len() * 7 % 2000];
-            wire.send_produce(topic, (*partition).cast_signed(), &value)
+            let value = vec![b'x'; drive.value_bytes + answers.len() * 7 % 2000];
+            wire.send_produce(drive.topic, (*partition).cast_signed(), &value)
                 .expect("the broker reads");
         }
         for partition in partitions {
@@ -91,7 +101,7 @@ fn drive_one(port: u16, topic: &'static str, client: usize) -> (Wire, Vec<Answer
 }
 
 /// Where each batch lies, by its first offset.
-fn batches(file: &PathBuf) -> HashMap<u64, Placed> {
+fn batches(file: &Path) -> HashMap<u64, Placed> {
     let bytes = std::fs::read(file).unwrap();
     let mut found = HashMap::new();
     let mut at = 0;
@@ -115,103 +125,129 @@ fn batches(file: &PathBuf) -> HashMap<u64, Placed> {
     found
 }
 
+/// The files of a shard's batches, in order.
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "log"))
+        .collect();
+    files.sort();
+    files
+}
+
 /// Holds every answer against the trace.
 fn order(trace: &Trace, broker: &Broker, topic: &str, answers: &[Answer]) -> Order {
     let descriptors = Descriptors::of(broker.pid());
-    let mut order = Order {
-        early: Vec::new(),
-        flushes: Vec::new(),
-    };
+    let mut order = Order::default();
     let mut sends = HashMap::new();
+    for answer in answers {
+        sends
+            .entry(answer.port)
+            .or_insert_with(|| trace.sends(descriptors.connection(broker.port(), answer.port)));
+    }
     for partition in 0..SHARDS {
-        let name = format!("{:020}.log", 0);
-        let file = broker.shard_dir(topic, partition).join(name);
-        let descriptor = descriptors.file(&file);
-        let (writes, flushes) = (trace.writes(descriptor), trace.flushes(descriptor));
-        let placed = batches(&file);
-        for answer in answers
-            .iter()
-            .filter(|answer| answer.partition == partition)
-        {
-            let sends = sends
-                .entry(answer.port)
-                .or_insert_with(|| trace.sends(descriptors.connection(broker.port(), answer.port)));
-            let batch = &placed[&answer.offset];
-            let write = writes
+        for file in segments(&broker.shard_dir(topic, partition)) {
+            let descriptor = descriptors.file(&file);
+            let (writes, flushes) = (trace.writes(descriptor), trace.flushes(descriptor));
+            let placed = batches(&file);
+            let of_shard = answers
                 .iter()
-                .find(|write| write.position == Some(batch.position))
-                .expect("the batch was written");
-            assert_eq!(u64::try_from(write.value), Ok(batch.bytes), "in one write");
-            let mut sent = 0;
-            let send = sends.iter().filter(|send| send.value > 0).find(|send| {
-                sent += send.value.unsigned_abs();
-                sent > answer.begin
-            });
-            let send = send.expect("the answer was sent");
-            assert!(
-                write.end < send.begin,
-                "no answer before its batch is written"
-            );
-            let flush = flushes.iter().position(|flush| {
-                flush.begin > write.end && flush.end < send.begin && flush.result == 0
-            });
-            match flush {
-                Some(flush) => order.flushes.push((partition, flush)),
-                None => order.early.push(format!(
-                    "partition {partition}, offset {}: written at {}, sent at {}, flushed {:?}",
-                    answer.offset,
-                    write.end,
-                    send.begin,
-                    flushes.iter().find(|flush| flush.begin > write.end)
-                )),
+                .filter(|answer| answer.partition == partition);
+            for answer in of_shard {
+                let Some(batch) = placed.get(&answer.offset) else {
+                    continue;
+                };
+                let write = written(batch, &writes);
+                let send = sent(answer, &sends[&answer.port]);
+                assert!(
+                    write.end < send.begin,
+                    "no answer before its batch is written"
+                );
+                let flush = flushes.iter().position(|flush| {
+                    flush.begin > write.end && flush.end < send.begin && flush.result == 0
+                });
+                match flush {
+                    Some(flush) => order.flushes.push((partition, file.clone(), flush)),
+                    None => order.early.push(format!(
+                        "partition {partition}, offset {}: written at {}, sent at {}, flushed {:?}",
+                        answer.offset,
+                        write.end,
+                        send.begin,
+                        flushes.iter().find(|flush| flush.begin > write.end)
+                    )),
+                }
             }
         }
     }
     order
 }
 
+/// The write of a batch.
+fn written<'a>(batch: &Placed, writes: &'a [Done]) -> &'a Done {
+    let write = writes
+        .iter()
+        .find(|write| write.position == Some(batch.position))
+        .expect("the batch was written");
+    assert_eq!(u64::try_from(write.value), Ok(batch.bytes), "in one write");
+    write
+}
+
+/// The sending of an answer's first byte.
+fn sent<'a>(answer: &Answer, sends: &'a [Done]) -> &'a Done {
+    let mut sent = 0;
+    let send = sends.iter().filter(|send| send.value > 0).find(|send| {
+        sent += send.value.unsigned_abs();
+        sent > answer.begin
+    });
+    send.expect("the answer was sent")
+}
+
 /// Runs a stream under tracing; `None` where that cannot be done and need not.
-fn traced(topic: &'static str, policy: Policy) -> Option<(Order, usize)> {
-    let broker = Broker::start(&[Stream::new(topic, SHARDS).flushed(policy)]);
+fn traced(policy: Policy, load: Drive, settings: &[(&'static str, &'static str)]) -> Option<Order> {
+    let stream = Stream::new(load.topic, SHARDS).flushed(policy);
+    let broker = Broker::start_with(&[stream], settings);
     let tracing = match Tracing::start(broker.pid()) {
         Ok(tracing) => tracing,
         Err(reason) => {
-            assert!(!is_strict(), "tracing is impossible here: {reason}");
-            // Past the harness, which swallows what a passed test prints.
-            let warning = format!("\nNOT CHECKED: {topic}: tracing is impossible here: {reason}\n");
-            std::io::stderr().write_all(warning.as_bytes()).unwrap();
+            trace::not_checked(load.topic, &reason);
             return None;
         }
     };
-    let (wires, answers) = drive(&broker, topic);
+    let (wires, answers) = drive(&broker, load);
     let trace = tracing.stop();
-    let order = order(&trace, &broker, topic, &answers);
+    let order = order(&trace, &broker, load.topic, &answers);
     drop(wires);
+    assert!(answers.len() >= CLIENTS * load.answers);
     assert_eq!(order.early.len() + order.flushes.len(), answers.len());
-    Some((order, answers.len()))
+    Some(order)
+}
+
+fn assert_none_early(order: &Order) {
+    assert!(
+        order.early.is_empty(),
+        "{} answers went out too early, first {:#?}",
+        order.early.len(),
+        &order.early[..order.early.len().min(5)]
+    );
 }
 
 #[test]
 fn every_on_commit_answer_follows_a_completed_flush_of_its_file() {
-    let Some((order, answers)) = traced("traced.commit", Policy::OnCommit) else {
+    let load = Drive {
+        topic: "traced.commit",
+        answers: traced_answers(),
+        value_bytes: 100,
+    };
+    let Some(order) = traced(Policy::OnCommit, load, &[]) else {
         return;
     };
-    assert!(answers >= CLIENTS * traced_answers());
-    assert!(
-        order.early.is_empty(),
-        "{} of {answers} answers went out too early, first {:#?}",
-        order.early.len(),
-        &order.early[..order.early.len().min(5)]
-    );
+    assert_none_early(&order);
     // They share flushes, in every shard.
-    let flushes: HashSet<(u32, usize)> = order.flushes.iter().copied().collect();
     for shard in 0..SHARDS {
-        let of_shard = flushes.iter().filter(|(partition, _)| *partition == shard);
-        let answers = order
-            .flushes
-            .iter()
-            .filter(|(partition, _)| *partition == shard);
-        let (flushes, answers) = (of_shard.count(), answers.count());
+        let of_shard = order.flushes.iter().filter(|flush| flush.0 == shard);
+        let answers = of_shard.clone().count();
+        let flushes = of_shard.collect::<HashSet<_>>().len();
         assert!(flushes > 0);
         assert!(
             flushes < answers,
@@ -221,10 +257,34 @@ fn every_on_commit_answer_follows_a_completed_flush_of_its_file() {
 }
 
 #[test]
-fn a_periodic_stream_answers_before_its_flush_and_the_check_sees_it() {
-    let Some((order, answers)) = traced("traced.periodic", Policy::Periodic) else {
+fn so_it_is_while_segments_fill_up_and_follow_each_other() {
+    let load = Drive {
+        topic: "traced.rolled",
+        answers: 16,
+        value_bytes: 700_000,
+    };
+    let small = [("FELIX_DURABLE_SEGMENT_BYTES", "8388608")];
+    let Some(order) = traced(Policy::OnCommit, load, &small) else {
         return;
     };
-    let early = order.early.len();
-    assert!(early > answers / 2, "{early} of {answers}");
+    assert_none_early(&order);
+    for shard in 0..SHARDS {
+        let files = order.flushes.iter().filter(|flush| flush.0 == shard);
+        let files: HashSet<&PathBuf> = files.map(|(_, file, _)| file).collect();
+        assert!(files.len() >= 2, "shard {shard}: {files:?}");
+    }
+}
+
+#[test]
+fn a_periodic_stream_answers_before_its_flush_and_the_check_sees_it() {
+    let load = Drive {
+        topic: "traced.periodic",
+        answers: traced_answers(),
+        value_bytes: 100,
+    };
+    let Some(order) = traced(Policy::Periodic, load, &[]) else {
+        return;
+    };
+    let (early, flushed) = (order.early.len(), order.flushes.len());
+    assert!(early > flushed, "{early}, and {flushed} later");
 }

@@ -26,4 +26,5 @@ pub use file::{File, Patience};
 pub use free::Free;
 pub(crate) use last_words::add_to_file;
 pub(crate) use presence::{is_empty, is_gone};
+pub(crate) use real_file::device_reads;
 pub use reserve::{Reserve, is_full};

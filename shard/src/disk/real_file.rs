@@ -6,7 +6,7 @@ use crate::runtime;
 use bytes::{Bytes, BytesMut};
 use glommio::GlommioError;
 use glommio::io::OpenOptions;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -19,6 +19,15 @@ const COPY_BYTES_MAX: usize = 256 << 10;
 
 /// What the ring may take to close a file.
 const CLOSING: Duration = Duration::from_millis(1);
+
+thread_local! {
+    static DEVICE_READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Reads that this core has asked the device for, one for each piece of a file.
+pub(crate) fn device_reads() -> u64 {
+    DEVICE_READS.get()
+}
 
 /// A file that is open, or opened again when it is used. Lives on the CPU core that opened it.
 #[derive(Debug)]
@@ -204,6 +213,7 @@ impl RealFile {
                     if patience == Patience::Now {
                         return Err(error);
                     }
+                    DEVICE_READS.set(DEVICE_READS.get() + 1);
                     let cold = handle.ring.read_at(at, wanted).await.map_err(plain)?;
                     into.extend_from_slice(&cold);
                     cold.len()
@@ -286,11 +296,13 @@ mod tests {
 
             file.flush().await.unwrap();
             sys::evict(&file.slot.get().unwrap().view);
+            let before = device_reads();
             match file.read(1_000_000, 1_000_000, Patience::Now).await {
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
                 // Some file systems keep everything in memory.
                 Ok(bytes) => assert_eq!(bytes, written[1_000_000..2_000_000]),
             }
+            assert_eq!(device_reads(), before, "nobody waited");
             let waited = file
                 .read(1_000_000, 1_000_000, Patience::Wait)
                 .await

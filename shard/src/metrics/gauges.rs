@@ -1,6 +1,6 @@
 //! What a core holds at one moment.
 
-use super::sample::gauge_sample;
+use super::sample::{counter_sample, gauge_sample};
 use felix_core::metrics::{Kind, Sample};
 
 /// See the module.
@@ -22,6 +22,8 @@ pub(crate) struct Gauges {
     pub(crate) disk_free_bytes: Option<u64>,
     pub(crate) trimmed: u64,
     pub(crate) open_files: usize,
+    /// Counted from the start on.
+    pub(crate) device_reads: u64,
     pub(crate) producers: usize,
     pub(crate) producer_bytes: usize,
 }
@@ -99,6 +101,11 @@ impl Gauges {
     }
 
     fn collect_disk(self, take: &mut dyn FnMut(Sample)) {
+        take(counter_sample(
+            "felix_storage_device_reads_total",
+            "Pieces of files read from the device, because the page cache did not have them.",
+            self.device_reads,
+        ));
         let free = self.disk_free_bytes.unwrap_or_default();
         let of_the_disk = [
             (

@@ -31,6 +31,7 @@ impl Metrics for Owner {
             segments: shards.iter().map(|shard| shard.segments()).sum(),
             trimmed: shards.iter().map(|shard| shard.trimmed()).sum(),
             open_files: disk::open_files(),
+            device_reads: disk::device_reads(),
             producers: self.producers.known(),
             producer_bytes: self.producers.bytes(),
         }
