@@ -17,7 +17,7 @@ root=$(pwd)
 export RUSTC_BOOTSTRAP=1
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$root/target}/fuzz"
 if [ $# -eq 0 ]; then
-    set -- batch codec placed request connection log
+    set -- batch codec placed request connection log producers
 fi
 for target in "$@"; do
     found="${CARGO_TARGET_DIR}/corpus/$target"

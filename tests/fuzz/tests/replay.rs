@@ -100,6 +100,11 @@ fn no_directory_breaks_a_promise() {
 }
 
 #[test]
+fn no_snapshot_of_producers_breaks_a_promise() {
+    survives("producers");
+}
+
+#[test]
 fn every_target_has_a_corpus_and_all_of_them_stay_small() {
     let mut bytes = 0;
     for target in TARGETS {

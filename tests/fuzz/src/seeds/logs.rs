@@ -3,6 +3,7 @@
 use super::Seed;
 use super::batches::plain;
 use crate::targets::log::{CONFIG, Part, SEALED, opening, run_on_executor};
+use crate::targets::producers;
 use felix_core::batch::Codec;
 use felix_core::{Batch, Timestamp, Timestamps};
 use felix_shard::log::{Log, OpenReason};
@@ -19,15 +20,18 @@ fn image(dir: &Path, flags: u8) -> Vec<u8> {
     let mut out = vec![flags];
     for path in paths {
         let name = path.file_name().expect("it has a name").to_string_lossy();
-        let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
+        let (stem, ending) = name.split_once('.').unwrap_or((&*name, ""));
         let kind = match (stem, ending) {
             ("generations", "") => 3,
             ("checkpoint", "") => 4,
             ("failed", "") => 5,
+            (producers::NAME, "") => 7,
+            (_, "log.new.tmp") => 8,
+            (_, "next") => 9,
             (_, "log") => 0,
             (_, "index") => 1,
             (_, "timeindex") => 2,
-            _ => 7,
+            _ => 10,
         };
         let part = Part {
             kind,
@@ -60,6 +64,34 @@ async fn grow(log: &mut Log, batches: i64) {
     }
 }
 
+/// As a crash leaves it while the segments are written once more after a failed flush.
+fn doubted(dir: &Path) -> Vec<u8> {
+    let mut image = image(dir, 0);
+    let half = b"half of a segment".to_vec();
+    for (kind, bytes) in [(5, Vec::new()), (8, half)] {
+        let part = Part {
+            kind,
+            base: 0,
+            bytes,
+        };
+        part.write(&mut image);
+    }
+    image
+}
+
+/// As a crash leaves it while the last segment has no name of its own.
+fn unnamed(dir: &Path) -> Vec<u8> {
+    let entries = fs::read_dir(dir).expect("the directory is ours");
+    let paths = entries.map(|entry| entry.expect("it can be read").path());
+    let last = paths.filter(|path| path.extension().is_some_and(|ending| ending == "log"));
+    let last = last.max().expect("it has segments");
+    let next = dir.join("00000000000000000001.next");
+    fs::rename(&last, &next).expect("the directory is ours");
+    let image = image(dir, 0);
+    fs::rename(next, last).expect("the directory is ours");
+    image
+}
+
 /// Directories that open, and some that must not.
 #[must_use]
 pub fn directories() -> Vec<Seed> {
@@ -71,6 +103,10 @@ pub fn directories() -> Vec<Seed> {
             grow(&mut log, batches).await;
             drop(log);
             seeds.push(Seed::ok(format!("{size}-killed"), image(dir.path(), 0)));
+            if size == "rolled" {
+                seeds.push(Seed::ok("doubted", doubted(dir.path())));
+                seeds.push(Seed::ok("unnamed", unnamed(dir.path())));
+            }
             let mut log = open(dir.path(), OpenReason::Promotion).await;
             grow(&mut log, 2).await;
             log.close().await.expect("the log is healthy");

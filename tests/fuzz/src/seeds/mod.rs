@@ -5,6 +5,7 @@ pub mod batches;
 pub mod bombs;
 pub mod frames;
 pub mod logs;
+pub mod producers;
 
 /// A named input. [`corpus`](crate::corpus) says what names mean.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
 //! A shard's directory as a crash, a failing disk or a stranger may have left it.
 
+use super::producers;
 use bytes::{Buf, BufMut, Bytes};
 use felix_core::batch::{BatchBuilder, HEADER_BYTES};
 use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
@@ -9,6 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::future::Future;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// Bit of the first byte of an input: checksums are made right before the log is opened, so that
 /// what they protect is reached.
@@ -34,6 +36,17 @@ pub(crate) fn run_on_executor<T>(work: impl Future<Output = T>) -> T {
     EXECUTOR.with(|executor| executor.run(work))
 }
 
+/// A directory of its own, in memory where there is such a place: flushes of a device would prove
+/// nothing more, and take most of the time.
+pub(crate) fn temporary() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    made.expect("a temporary directory can be made")
+}
+
 /// An opening as after a restart, or by another leader.
 pub(crate) fn opening(reason: OpenReason) -> Opening {
     Opening {
@@ -47,7 +60,8 @@ pub(crate) fn opening(reason: OpenReason) -> Opening {
 /// A file of a directory: which one, and its bytes.
 pub(crate) struct Part {
     /// 0 to 2: `.log`, `.index`, `.timeindex` of `base`; 3: `generations`; 4: `checkpoint`; 5:
-    /// `failed`; others: a name that is not the log's.
+    /// `failed`; 7: `producers`; 8: a segment that was being written once more; 9: a file for the
+    /// next segment; others: a name that is not the log's.
     pub(crate) kind: u8,
     pub(crate) base: u32,
     pub(crate) bytes: Vec<u8>,
@@ -65,6 +79,9 @@ impl Part {
             4 => write!(name, "checkpoint"),
             5 => write!(name, "failed"),
             6 => write!(name, "{base}.log"),
+            7 => write!(name, "{}", producers::NAME),
+            8 => write!(name, "{base:020}.log.new.tmp"),
+            9 => write!(name, "{base:020}.next"),
             other => write!(name, "stranger-{other}"),
         }
         .expect("a string takes everything");
@@ -97,14 +114,18 @@ impl Part {
     /// Makes the checksums right, wherever a checksum belongs.
     fn seal(&mut self) {
         match self.kind {
-            0 => seal_batches(&mut self.bytes),
-            3 | 4 if self.bytes.len() >= 4 => {
-                let covered = self.bytes.len() - 4;
-                let sum = crc32c::crc32c(&self.bytes[..covered]);
-                self.bytes[covered..].copy_from_slice(&sum.to_be_bytes());
-            }
+            0 | 9 => seal_batches(&mut self.bytes),
+            3 | 4 | 7 => seal_table(&mut self.bytes),
             _ => {}
         }
+    }
+}
+
+/// Makes the checksum of one of the small files right.
+pub(crate) fn seal_table(bytes: &mut [u8]) {
+    if let Some(covered) = bytes.len().checked_sub(4) {
+        let sum = crc32c::crc32c(&bytes[..covered]);
+        bytes[covered..].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
@@ -131,7 +152,7 @@ pub fn run(data: &[u8]) -> bool {
     let Some((flags, mut rest)) = data.split_first() else {
         return false;
     };
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let dir = temporary();
     while let Some(mut part) = Part::read(&mut rest) {
         if flags & SEALED != 0 {
             part.seal();

@@ -6,6 +6,7 @@ pub mod codec;
 pub mod connection;
 pub mod log;
 pub mod placed;
+pub mod producers;
 pub mod request;
 
 use crate::seeds::{self, Seed};
@@ -24,7 +25,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "batch",
         run: batch::run,
@@ -59,7 +60,13 @@ pub const TARGETS: [Target; 6] = [
         name: "log",
         run: log::run,
         seeds: seeds::logs::directories,
-        rounds: 150,
+        rounds: 1000,
+    },
+    Target {
+        name: "producers",
+        run: producers::run,
+        seeds: seeds::producers::snapshots,
+        rounds: 1000,
     },
 ];
 
