@@ -28,3 +28,12 @@ pub fn faults(data: &Path) -> Vec<String> {
         .filter(|line| line.contains("\"type\":\"fault\""));
     faults.map(str::to_owned).collect()
 }
+
+/// Everything that it shows of a file of a log, one JSON object a line, faults or not.
+#[must_use]
+pub fn dump(file: &Path) -> Vec<String> {
+    let mut command = Command::new(binary::felix_log());
+    command.arg("dump").arg(file).arg("--json");
+    let finished = Process::start("felix-log dump", &mut command, None).finish(TIMEOUT);
+    finished.text().lines().map(str::to_owned).collect()
+}
