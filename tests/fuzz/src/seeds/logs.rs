@@ -28,10 +28,11 @@ fn image(dir: &Path, flags: u8) -> Vec<u8> {
             (producers::NAME, "") => 7,
             (_, "log.new.tmp") => 8,
             (_, "next") => 9,
+            ("crashes", "") => 10,
             (_, "log") => 0,
             (_, "index") => 1,
             (_, "timeindex") => 2,
-            _ => 10,
+            _ => 11,
         };
         let part = Part {
             kind,
@@ -79,6 +80,19 @@ fn doubted(dir: &Path) -> Vec<u8> {
     image
 }
 
+/// With notes of crashes at these times.
+fn crashed(dir: &Path, times: &[i64]) -> Vec<u8> {
+    let mut image = image(dir, SEALED);
+    let note = |time: &i64| [&b"FLXX"[..], &time.to_be_bytes(), &[0; 4]].concat();
+    let part = Part {
+        kind: 10,
+        base: 0,
+        bytes: times.iter().flat_map(note).collect(),
+    };
+    part.write(&mut image);
+    image
+}
+
 /// As a crash leaves it while the last segment has no name of its own.
 fn unnamed(dir: &Path) -> Vec<u8> {
     let entries = fs::read_dir(dir).expect("the directory is ours");
@@ -106,6 +120,10 @@ pub fn directories() -> Vec<Seed> {
             if size == "rolled" {
                 seeds.push(Seed::ok("doubted", doubted(dir.path())));
                 seeds.push(Seed::ok("unnamed", unnamed(dir.path())));
+                let notes = [0, 1, 2].map(|number| number * 601_000);
+                seeds.push(Seed::ok("crashed", crashed(dir.path(), &notes)));
+                let notes = [0, 1, 2].map(|number| number * 300_000);
+                seeds.push(Seed::bad("crashes-again", crashed(dir.path(), &notes)));
             }
             let mut log = open(dir.path(), OpenReason::Promotion).await;
             grow(&mut log, 2).await;

@@ -61,7 +61,7 @@ pub(crate) fn opening(reason: OpenReason) -> Opening {
 pub(crate) struct Part {
     /// 0 to 2: `.log`, `.index`, `.timeindex` of `base`; 3: `generations`; 4: `checkpoint`; 5:
     /// `failed`; 7: `producers`; 8: a segment that was being written once more; 9: a file for the
-    /// next segment; others: a name that is not the log's.
+    /// next segment; 10: `crashes`; others: a name that is not the log's.
     pub(crate) kind: u8,
     pub(crate) base: u32,
     pub(crate) bytes: Vec<u8>,
@@ -82,6 +82,7 @@ impl Part {
             7 => write!(name, "{}", producers::NAME),
             8 => write!(name, "{base:020}.log.new.tmp"),
             9 => write!(name, "{base:020}.next"),
+            10 => write!(name, "crashes"),
             other => write!(name, "stranger-{other}"),
         }
         .expect("a string takes everything");
@@ -116,6 +117,7 @@ impl Part {
         match self.kind {
             0 | 9 => seal_batches(&mut self.bytes),
             3 | 4 | 7 => seal_table(&mut self.bytes),
+            10 => self.bytes.chunks_exact_mut(16).for_each(seal_table),
             _ => {}
         }
     }
