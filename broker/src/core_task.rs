@@ -373,10 +373,12 @@ impl Core {
 
     /// Closes the logs. Those of them, out of `open`, that are not closed cleanly.
     async fn close_shards(&self, shards: felix_shard::Core, open: Vec<ShardId>) -> Vec<ShardId> {
-        // A shard that has failed is not believed what a closing would claim.
+        let unclean = Box::pin(shards.close()).await;
+        // A shard that has failed, were it in its last flush, is not believed what a closing would
+        // claim.
         let mut unclosed = open;
         unclosed.retain(|shard| self.router.state(*shard) == Some(ShardState::Failed));
-        for (shard, error) in Box::pin(shards.close()).await {
+        for (shard, error) in unclean {
             unclosed.push(shard);
             tracing::error!(%shard, %error, "a log could not be closed cleanly; it will be recovered");
         }

@@ -11,6 +11,7 @@
 
 use felix_tests::wire::Wire;
 use felix_tests::{Broker, HeldDisk, Policy, Stream, eventually};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -221,6 +222,31 @@ fn a_broker_that_ends_waits_for_the_last_flush_of_a_failed_shard_and_claims_noth
     assert_end(&mut wire, 5);
     assert_eq!(wire.produce(TOPIC, 0, b"again"), (0, 5));
     assert!(!files.join("failed").exists());
+}
+
+#[test]
+fn a_flush_that_fails_while_the_broker_ends_is_told_of() {
+    let Some(disk) = HeldDisk::mount_for("a flush that fails at the end") else {
+        return;
+    };
+    let streams = [Stream::new(TOPIC, SHARDS).flushed(Policy::None)];
+    let data = disk.path().join("data");
+    let mut broker = Broker::start_on(&data, &streams, &[SMALL_SEGMENTS]);
+    let mut wire = Wire::connect(broker.port());
+    let hold = disk.hold_flushes(is_log);
+    for offset in 0..10 {
+        assert_eq!(wire.produce(TOPIC, 0, &LARGE), (0, offset));
+    }
+    let is_full_one = |path: &PathBuf| path.ends_with(FIRST_LOG);
+    hold.await_held(WAIT, |held| held.iter().any(is_full_one));
+    let port = broker.port();
+    let ended = broker.terminate_and(|| {
+        eventually("it takes no connections any more", || {
+            TcpStream::connect(("127.0.0.1", port)).is_err()
+        });
+        hold.fail();
+    });
+    assert_eq!(ended.code(), Some(NOT_CLOSED));
 }
 
 #[test]

@@ -275,7 +275,8 @@ impl Story {
         let unclean: Vec<_> = unclean.into_iter().flatten().collect();
         for (index, shard) in self.shards.iter().enumerate() {
             let is_clean = unclean.iter().all(|(failed, _)| failed != shard);
-            if opened[index] && is_clean {
+            let has_failed = router.state(*shard) == Some(ShardState::Failed);
+            if opened[index] && is_clean && !has_failed {
                 self.models[index].borrow_mut().closed();
             }
         }
