@@ -281,7 +281,11 @@ async fn keep_up(owner: Rc<Owner>, shard: Rc<Shard>) {
 }
 
 async fn remove(owner: Rc<Owner>, shard: Rc<Shard>, mut removal: Removal) {
-    while let Some(remains) = removal.next().await {
+    loop {
+        let closed = pin!(owner.closed().until(|| owner.is_closing()));
+        let Either::Left((Some(remains), _)) = select(pin!(removal.next()), closed).await else {
+            return;
+        };
         let _permit = owner.keeper().removing.permit().await;
         if owner.is_closing() {
             return;
