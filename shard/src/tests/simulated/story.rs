@@ -330,7 +330,11 @@ impl Story {
                     if at >= end {
                         break;
                     }
-                    assert!(fetched.bytes() > 0, "nothing at {at}, and the end is {end}");
+                    assert!(
+                        fetched.bytes() > 0,
+                        "nothing at {at}: {start}..{end}, {:?}",
+                        fetched.left_out
+                    );
                 }
                 Err(felix_core::ShardError::OffsetOutOfRange {
                     log_start,
@@ -338,6 +342,8 @@ impl Story {
                 }) => {
                     let may_be = all.is_empty() || self.rig.retention.is_bounded();
                     assert!(may_be && log_start > at, "{at}: {log_start}..{visible_end}");
+                    // What was read before has gone since.
+                    all.clear();
                     at = log_start;
                 }
                 Err(error) => {
