@@ -44,8 +44,8 @@ pub(crate) struct Appends<'engine> {
     shards: Vec<ShardId>,
     turn: usize,
     batches: Batches,
-    /// Made while there is time.
-    ready: Option<Batch>,
+    /// Made while there is time, as many as may be under way.
+    ready: Vec<Batch>,
     waiters: usize,
     pace: Pace,
     under_way: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
@@ -77,7 +77,7 @@ impl<'engine> Appends<'engine> {
             shards,
             turn: 0,
             batches: Batches::of(load.batch_bytes),
-            ready: None,
+            ready: Vec::new(),
             waiters,
             pace: Pace::begin(rate, setup.warm_up, setup.span),
             under_way: FuturesUnordered::new(),
@@ -118,14 +118,13 @@ impl<'engine> Appends<'engine> {
                     false => Poll::Pending,
                 };
             };
-            if self.ready.is_none() {
-                self.ready = Some(self.batches.batch());
-            }
             if self.under_way.len() == self.waiters {
+                self.make_ready();
                 // Whoever is answered wakes us.
                 return Poll::Pending;
             }
             if due > now {
+                self.make_ready();
                 self.sleep_until(due, now, cx);
                 return Poll::Pending;
             }
@@ -133,6 +132,13 @@ impl<'engine> Appends<'engine> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Parses what comes next, as connections have done that by then.
+    fn make_ready(&mut self) {
+        while self.ready.len() < self.waiters.min(AT_ONCE_MAX) {
+            self.ready.push(self.batches.batch());
+        }
     }
 
     /// Has this polled again a little before it is due, and over and over from then on.
@@ -159,7 +165,7 @@ impl<'engine> Appends<'engine> {
         let shard = self.shards[self.turn % self.shards.len()];
         self.turn += 1;
         self.pace.issued();
-        let batch = self.ready.take().expect("it was made above");
+        let batch = self.ready.pop().unwrap_or_else(|| self.batches.batch());
         let append = vec![Append { shard, batch }];
         let handed = self.router.append(append, Acks::All);
         let answered = async move {
