@@ -325,7 +325,9 @@ fn what_no_broker_wrote_costs_its_shard_alone_and_a_wrong_index_costs_nothing() 
     }
     fs::write(dirs[2].join(FAR), b"").unwrap();
     let far = 9_223_372_036_854_775_800_u64.to_be_bytes().repeat(3);
-    craft(&dirs[2].join("checkpoint"), 8, &far, 40, 0..40);
+    let checkpoint = dirs[2].join("checkpoint");
+    let end = fs::read(&checkpoint).unwrap().len() - 4;
+    craft(&checkpoint, 8, &far, end, 0..end);
     // So long that it would take in all that follows, or some of it.
     flip(&dirs[3].join(FILE), begins[7] + 10);
     let index = dirs[4].join(FILE).with_extension("index");

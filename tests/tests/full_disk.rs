@@ -303,3 +303,46 @@ fn retention_makes_space_on_a_disk_without_a_byte_left_and_appends_go_on() {
         assert!(broker.terminate().success());
     }
 }
+
+/// An append whose flush has what could not be written tried again, where it is not refused.
+fn append_more(wire: &mut Wire) {
+    let (error, _) = wire.produce(ON_COMMIT, 0, b"more");
+    assert!([0, KAFKA_STORAGE_ERROR].contains(&error), "{error}");
+}
+
+/// Where no index file is there yet whose space could be had, the reserve is what it is for.
+#[test]
+fn retention_that_has_no_space_for_its_first_checkpoint_gets_that_of_the_reserve() {
+    let Some(disk) = HeldDisk::mount_for("retention without space for a checkpoint") else {
+        return;
+    };
+    let data = disk.path().join("data");
+    let stream = [Stream::new(ON_COMMIT, 1).flushed(Policy::OnCommit)];
+    let kept = ("FELIX_DURABLE_RETENTION_BYTES", "8388608");
+    let broker = Broker::start_on(&data, &stream, &[SMALL_SEGMENTS, kept]);
+    let reserve = data.join("reserve");
+    assert!(reserve.exists());
+    let full = disk.refuse_space(|path| {
+        let path = path.to_string_lossy();
+        path.contains("index") || path.contains("checkpoint") || path.contains("producers")
+    });
+    let mut wire = Wire::connect(broker.port());
+    let large = value(0, 900_000);
+    for offset in 0..30 {
+        eventually("it is taken", || {
+            wire.produce(ON_COMMIT, 0, &large) == (0, offset)
+        });
+    }
+    eventually("the reserve is given up", || {
+        append_more(&mut wire);
+        !reserve.exists()
+    });
+    assert_eq!(broker.metric("felix_shard_failed"), 0.0);
+    drop(full);
+    eventually("the log start moves", || {
+        append_more(&mut wire);
+        let answer = wire.fetch(ON_COMMIT, 0, 29, 0);
+        answer.responses[0].partitions[0].log_start_offset > 0
+    });
+    eventually("the reserve is there", || reserve.exists());
+}
