@@ -63,7 +63,7 @@ impl Wanted {
         for (number, segment) in segments.iter().enumerate() {
             let next = segments.get(number + 1);
             if next.is_none_or(|next| next.base.get() > self.from) {
-                self.batches(&segment.log)?;
+                self.batches(&segment.file())?;
             }
         }
         Ok(())
@@ -71,7 +71,7 @@ impl Wanted {
 
     fn file(&mut self, path: &Path) -> Result<(), Trouble> {
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some("log") => self.batches(path),
+            Some("log" | "next") => self.batches(path),
             Some("index") => self.index(path, IndexKind::Offset),
             Some("timeindex") => self.index(path, IndexKind::Time),
             Some(_) | None => self.table(path),

@@ -33,7 +33,7 @@ impl Verifier<'_> {
         let Some(generation) = known.and_then(|table| table.at(segment.base)) else {
             return Ok(true);
         };
-        let mut batches = Batches::open(&segment.log)?;
+        let mut batches = Batches::open(&segment.file())?;
         let Stands::Batch(header) = batches.look()? else {
             return Ok(false);
         };

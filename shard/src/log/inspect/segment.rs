@@ -4,9 +4,11 @@ use crate::log::listing::{Kind, kind};
 use crate::log::segment::{index_name, log_name, time_index_name};
 use crate::log::{checkpoint, generations};
 use felix_core::Offset;
+use felix_core::batch::{HEADER_BYTES, Header};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// How the name of a file ends that was about to replace another when a crash came.
@@ -17,7 +19,7 @@ const TEMPORARY: &str = ".tmp";
 pub struct SegmentFile {
     /// The offset of its first record, which names it.
     pub base: Offset,
-    /// Its batches.
+    /// Its batches. The last segment may not have its own name yet.
     pub log: PathBuf,
     /// Its offset index, which may not be there.
     pub index: PathBuf,
@@ -33,6 +35,8 @@ pub(super) struct Contents {
     pub(super) orphans: Vec<String>,
     /// Names that end as ours do and cannot be ours.
     pub(super) foreign: Vec<String>,
+    /// Files made for a next segment that none has begun in.
+    pub(super) unbegun: Vec<String>,
 }
 
 /// Whether the directory holds a log of ours: one of its two small files, or a segment with a name
@@ -60,6 +64,7 @@ pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
     let mut bases = BTreeMap::new();
     let mut indexes = Vec::new();
     let mut foreign = Vec::new();
+    let mut nexts = Vec::new();
     for name in names? {
         if name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes()) {
             continue;
@@ -68,11 +73,27 @@ pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
             Kind::Log(base) => drop(bases.insert(base, SegmentFile::of(dir, base))),
             Kind::Index(base, name) => indexes.push((base, name)),
             Kind::Foreign(name) => foreign.push(name),
-            // The last may have begun a segment that a running broker has not named yet.
-            Kind::Next(_) | Kind::Table | Kind::Beside => {}
+            Kind::Next(name) => nexts.push(name),
+            Kind::Table | Kind::Beside => {}
         }
     }
     foreign.sort();
+    nexts.sort();
+    let mut unbegun = Vec::new();
+    for name in nexts {
+        let log = dir.join(&name);
+        let last = bases.last_key_value().map(|(last, _)| *last);
+        match begun_at(&log)? {
+            Some(base) if last.is_none_or(|last| last < base) => {
+                let segment = SegmentFile {
+                    log,
+                    ..SegmentFile::of(dir, base)
+                };
+                bases.insert(base, segment);
+            }
+            Some(_) | None => unbegun.push(name),
+        }
+    }
     indexes.retain(|(base, _)| !bases.contains_key(base));
     let mut orphans: Vec<String> = indexes.into_iter().map(|(_, name)| name).collect();
     orphans.sort();
@@ -80,7 +101,25 @@ pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
         segments: bases.into_values().collect(),
         orphans,
         foreign,
+        unbegun,
     })
+}
+
+/// Where the segment begins that has begun in a file made for it, as an opening finds it.
+fn begun_at(path: &Path) -> io::Result<Option<Offset>> {
+    let mut bytes = [0; HEADER_BYTES];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    match read {
+        Ok(()) => {
+            let header = Header::read(&bytes).ok();
+            Ok(header.and_then(|header| Offset::from_wire(header.base_offset)))
+        }
+        // Too short, or a running broker has just given it another name.
+        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::NotFound) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl SegmentFile {
@@ -96,6 +135,17 @@ impl SegmentFile {
     /// The name of the file of its batches.
     #[must_use]
     pub fn name(&self) -> String {
-        log_name(self.base)
+        let name = self.log.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The file of its batches, by the name that it has now: a running broker may have given it its
+    /// own since it was listed.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        match self.log.exists() {
+            true => self.log.clone(),
+            false => self.log.with_file_name(log_name(self.base)),
+        }
     }
 }

@@ -50,6 +50,11 @@ pub fn verify(
         let what = "it is an index without a segment";
         verifier.find(name, 0, what, Consequence::Remade);
     }
+    if !options.is_in_use {
+        let unbegun = contents.unbegun.iter();
+        let notes = unbegun.map(|name| format!("{name} has no segment; an opening removes it"));
+        verifier.verdict.notes.extend(notes);
+    }
     verifier.segments(&contents.segments)?;
     verifier.producers();
     Ok(verifier.verdict)
@@ -220,7 +225,7 @@ impl<'a> Verifier<'a> {
             return Ok(());
         }
         for segment in segments {
-            let bytes = Batches::open(&segment.log)?.occupied()?;
+            let bytes = Batches::open(&segment.file())?.occupied()?;
             let what = "the log ends before this segment begins";
             self.find(&segment.name(), 0, what, Consequence::Cut { bytes });
         }
@@ -240,7 +245,7 @@ impl<'a> Verifier<'a> {
         rest: &mut &[SegmentFile],
         end: &mut Offset,
     ) -> io::Result<Ended> {
-        let mut batches = Batches::open(&segment.log)?;
+        let mut batches = Batches::open(&segment.file())?;
         let interval = self.options.index_interval_bytes;
         let mut truth = Truth::new(segment.base, interval, &segment.time_index)?;
         self.verdict.segments += 1;

@@ -59,6 +59,15 @@ async fn killed(dir: &TempDir) {
     kill(filled(dir).await);
 }
 
+/// Killed before the last segment got its name.
+async fn unnamed(dir: &TempDir) -> PathBuf {
+    killed(dir).await;
+    let last = files(dir, "log").pop().unwrap();
+    let next = dir.path().join("00000000000000000005.next");
+    std::fs::rename(last, &next).unwrap();
+    next
+}
+
 fn copied(from: &TempDir) -> TempDir {
     let to = quick_dir();
     for entry in std::fs::read_dir(from.path()).unwrap() {
@@ -151,11 +160,12 @@ fn known_by_headers(batches: &[PlacedBatch]) -> Producers {
 #[test]
 fn nothing_is_said_of_a_log_that_a_broker_left() {
     run(async {
-        for end in ["closed", "killed"] {
+        for end in ["closed", "killed", "unnamed"] {
             let dir = quick_dir();
             match end {
                 "closed" => closed(&dir).await,
-                _ => killed(&dir).await,
+                "killed" => killed(&dir).await,
+                _ => drop(unnamed(&dir).await),
             }
             let verdict = inspect(&dir);
             assert_eq!(verdict.findings, [], "{end}");
@@ -347,5 +357,30 @@ fn a_flip_in_prepared_space_takes_nothing_and_is_told() {
             );
             assert_agrees(&dir, &said, &what).await;
         }
+    });
+}
+
+#[test]
+fn a_flip_of_any_byte_of_a_segment_that_has_no_name_yet_leaves_what_was_said_of_it() {
+    run(async {
+        let intact = quick_dir();
+        let next = unnamed(&intact).await;
+        let whole = std::fs::read(&next).unwrap();
+        for at in 0..whole.len() {
+            let what = format!("byte {at}");
+            let dir = copied(&intact);
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            std::fs::write(dir.path().join(next.file_name().unwrap()), bytes).unwrap();
+            let said = inspect(&dir);
+            assert!(said.end < Offset::new(9), "{what}: {said:#?}");
+            assert_agrees(&dir, &said, &what).await;
+        }
+        // One that no segment has begun in is told of, and means nothing.
+        std::fs::write(&next, [0; 500]).unwrap();
+        let said = inspect(&intact);
+        assert_eq!((said.findings.len(), said.notes.len()), (0, 1));
+        assert_agrees(&intact, &said, "no segment").await;
+        assert!(!next.exists());
     });
 }
