@@ -443,6 +443,7 @@ fn core_config(
             index_interval_bytes: storage.index_spacing_bytes,
         },
         flush_interval: storage.flush_interval,
+        dirty: storage.dirty,
         retention_interval: storage.retention_interval,
         verify_on_open: storage.verify_on_open,
         tail_bytes_max: storage.tail_cache_bytes,
@@ -455,11 +456,8 @@ impl Running {
     fn serve(&mut self) -> Result<(), String> {
         let mut opening = self.cores.len();
         loop {
-            match self
-                .events
-                .recv()
-                .expect("the control thread holds a sender")
-            {
+            let event = self.events.recv();
+            match event.expect("the control thread holds a sender") {
                 Event::Signal(name) => {
                     tracing::info!(signal = name, "shutting down");
                     return Ok(());

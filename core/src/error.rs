@@ -49,6 +49,9 @@ pub enum ShardError {
         /// Bytes that are kept free on it.
         free_bytes_min: u64,
     },
+    /// The batch waited for room until its request's deadline, and was not taken. Kafka:
+    /// REQUEST_TIMED_OUT, upon which clients try again.
+    NoRoomInTime,
     /// Records of an idempotent producer are missing before those of its batch. Kafka:
     /// OUT_OF_ORDER_SEQUENCE_NUMBER.
     OutOfOrderSequence {
@@ -120,6 +123,11 @@ impl fmt::Display for ShardError {
                 "the disk of {directory} took no more, though {free_bytes} bytes are free on it: \
                  is a quota used up? Reads go on, and appends do once there is space: delete what \
                  is not needed there, shorten the retention, or raise the quota"
+            ),
+            Self::NoRoomInTime => write!(
+                f,
+                "the batch was not taken before the request timed out: the disk is too slow for \
+                 what is written to it"
             ),
             Self::OutOfOrderSequence { owed, found } => write!(
                 f,

@@ -110,9 +110,14 @@ pub const WATCHED_SHARDS_IN_ANY_CASE_MAX: usize = 8;
 /// Requests one core may have on the way to another at once: the credits of a lane.
 pub const LANE_CREDITS: usize = 256;
 
-/// Flushes that one core has submitted to the device at once. Enough for a device's queue, few
-/// enough that a read behind them is not starved.
-pub const SHARD_FLUSHES_IN_FLIGHT_MAX: usize = 32;
+/// Flushes that all cores together have submitted to one device at once. Enough for a device's queue,
+/// few enough that a read behind them is not starved: a thousand shards take a sixth less time than
+/// with 32, and half of that with 16 (`docs/decisions/0010-flushes.md`). Each core has an equal share.
+pub const DEVICE_FLUSHES_IN_FLIGHT_MAX: usize = 64;
+
+/// The least share of a core, however many there are: one of an append that waits for its flush, and
+/// one that nobody waits for.
+pub const DEVICE_FLUSHES_PER_CORE_MIN: usize = 2;
 
 /// Files that the flush of one shard has submitted at once: the last segment and the one before it.
 /// A shard that lies behind after many rolls takes no more of what others need.
@@ -126,6 +131,10 @@ pub const LATE_FLUSHES_MAX: usize = 256;
 /// file work while it writes and flushes a step; two leave the others to what somebody waits for.
 pub const PREPARATIONS_IN_FLIGHT_MAX: usize = 2;
 
+/// Shards of one core that have the kernel begin to write to the device at once. Each takes one of the
+/// core's threads for file work for as long as the device's queue is full.
+pub const WRITE_BACKS_IN_FLIGHT_MAX: usize = 2;
+
 /// Reads and searches of one core that wait for the device at once; further ones wait in line, so
 /// that readers of old data leave the device to writers.
 pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;
@@ -137,7 +146,7 @@ pub const COLD_READS_IN_FLIGHT_PER_SHARD_MAX: usize = COLD_READS_IN_FLIGHT_MAX /
 /// Kernel threads that may wait for devices on behalf of one core: one for each file that is flushed
 /// or read. The kernel makes them when they are needed and ends them when they are not.
 pub const DEVICE_WAITERS_MAX: usize = FILES_FLUSHED_AT_ONCE_MAX
-    * (SHARD_FLUSHES_IN_FLIGHT_MAX + LATE_FLUSHES_MAX)
+    * (DEVICE_FLUSHES_IN_FLIGHT_MAX + LATE_FLUSHES_MAX)
     + COLD_READS_IN_FLIGHT_MAX;
 
 /// Shards that one core opens at once: recovery reads whole segments, and the shards that are

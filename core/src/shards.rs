@@ -157,8 +157,20 @@ pub trait PollEnd: Clone + 'static {
 /// All shards of this broker, seen from one CPU core.
 pub trait Shards: Clone + 'static {
     /// Hands batches to their owners, in order, and returns once each has its place in its log or is
-    /// refused: awaiting this is the back-pressure. The future it returns resolves when each batch is committed as
-    /// `acks` asks, one result per append and in the same order.
+    /// refused: awaiting this is the back-pressure. One that has waited for its place until
+    /// `deadline` is refused. The future it returns resolves when each batch is committed as `acks`
+    /// asks, one result per append and in the same order.
+    fn append_until(
+        &self,
+        appends: Vec<Append>,
+        acks: Acks,
+        deadline: Option<Monotonic>,
+    ) -> impl Future<
+        Output = impl Future<Output = Vec<Result<Appended, ShardError>>> + use<Self> + 'static,
+    > + use<Self>
+    + 'static;
+
+    /// As [`Shards::append_until`], however long it takes.
     fn append(
         &self,
         appends: Vec<Append>,
@@ -166,7 +178,9 @@ pub trait Shards: Clone + 'static {
     ) -> impl Future<
         Output = impl Future<Output = Vec<Result<Appended, ShardError>>> + use<Self> + 'static,
     > + use<Self>
-    + 'static;
+    + 'static {
+        self.append_until(appends, acks, None)
+    }
 
     /// Reads, waiting for `bytes_min` until the deadline or until `end` asks. One result per part.
     fn fetch(

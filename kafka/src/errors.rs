@@ -47,6 +47,7 @@ pub(crate) fn shard_error(error: &ShardError, asked: Asked) -> ErrorCode {
         ShardError::DuplicateSequence => ErrorCode::DuplicateSequenceNumber,
         ShardError::OldProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
         ShardError::UnknownProducer { .. } => ErrorCode::UnknownProducerId,
+        ShardError::NoRoomInTime => ErrorCode::RequestTimedOut,
         ShardError::Storage(_) | ShardError::DiskFull { .. } => ErrorCode::KafkaStorageError,
     }
 }

@@ -1,6 +1,7 @@
 //! One CPU core's part of the broker's storage: the shards it owns, its lanes, and the tasks that
 //! serve both.
 
+use crate::device::DirtyBounds;
 use crate::disk::{self, Reserve};
 use crate::flusher;
 use crate::keeper;
@@ -8,6 +9,7 @@ use crate::lane::Doorbell;
 use crate::log::{ApplyError, LogConfig, LogError};
 use crate::mesh::CoreSeed;
 use crate::message::Request;
+use crate::overdue;
 use crate::owner::Owner;
 use crate::port::Port;
 use crate::rolls;
@@ -34,6 +36,8 @@ pub struct CoreConfig {
     pub log: LogConfig,
     /// From the first unflushed write of a periodic shard to its flush.
     pub flush_interval: Duration,
+    /// How many bytes of a device may be written and not flushed, by all cores together.
+    pub dirty: DirtyBounds,
     /// Between two looks for what retention by age takes.
     pub retention_interval: Duration,
     /// Every opening reads and verifies all batches.
@@ -81,7 +85,7 @@ pub struct Core {
     doorbell: Arc<Doorbell>,
     drain: runtime::Task<()>,
     /// Those that flush, and those that keep.
-    flushers: [runtime::Task<()>; 7],
+    flushers: [runtime::Task<()>; 8],
 }
 
 impl Core {
@@ -120,6 +124,7 @@ impl Core {
         };
         let on_commit = flusher::on_commit_rounds(Rc::clone(&owner));
         let periodic = flusher::periodic_rounds(Rc::clone(&owner), interval);
+        let overdue = overdue::watch(Rc::clone(&owner), interval);
         let rolled = flusher::after_rolls(Rc::clone(&owner));
         let upkeep = keeper::upkeep(Rc::clone(&owner));
         let catching_up = keeper::catching_up(Rc::clone(&owner));
@@ -129,6 +134,7 @@ impl Core {
         let flushers = [
             runtime::spawn_local(watch().watch(Work::Flush, "on_commit rounds", on_commit)),
             runtime::spawn_local(watch().watch(Work::Flush, "periodic rounds", periodic)),
+            runtime::spawn_local(watch().watch(Work::Flush, "overdue flushes", overdue)),
             runtime::spawn_local(watch().watch(Work::Flush, "flushes after rolls", rolled)),
             runtime::spawn_local(watch().watch(Work::Flush, "upkeep", upkeep)),
             runtime::spawn_local(watch().watch(Work::Flush, "checkpoints", catching_up)),
@@ -357,6 +363,10 @@ mod tests {
                 index_interval_bytes: 4096,
             },
             flush_interval: Duration::from_millis(50),
+            dirty: DirtyBounds {
+                soft_bytes: 1 << 20,
+                hard_bytes: 2 << 20,
+            },
             retention_interval: Duration::from_secs(60),
             verify_on_open: false,
             tail_bytes_max: 0,

@@ -1,12 +1,14 @@
 //! Flushes of one core, in rounds: all dirty shards at once, so that many share the device as one
 //! does, and none waits for long for another. Nothing ticks while nothing is dirty.
 
+use crate::device::Urgency;
 use crate::event::{Event, step_aside};
+use crate::overdue::Ages;
 use crate::owner::Owner;
 use crate::runtime;
 use crate::shard::{Flushing, Shard};
-use felix_core::Durability;
-use felix_core::limits::{LATE_FLUSHES_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX};
+use felix_core::limits::{DEVICE_FLUSHES_IN_FLIGHT_MAX, LATE_FLUSHES_MAX};
+use felix_core::{Durability, Monotonic};
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
@@ -25,10 +27,17 @@ pub(crate) struct Flusher {
     on_commit: Dirty,
     periodic: Dirty,
     rolled: Dirty,
+    /// Shards that have no interval: flushed only where too much is dirty.
+    unhurried: RefCell<Vec<Rc<Shard>>>,
+    /// Too much is dirty: a round is to begin at once.
+    pressed: Cell<bool>,
+    hurry: Event,
+    /// The oldest append that waits for the next round.
+    oldest: Cell<Option<Monotonic>>,
+    pub(crate) ages: Ages,
     /// Flushes that nobody waits for any more, and that have not ended.
     late: Cell<usize>,
     stopping: Cell<bool>,
-    stop: Event,
 }
 
 #[derive(Debug, Default)]
@@ -93,9 +102,43 @@ impl Flusher {
     pub(crate) fn add(&self, shard: &Rc<Shard>) {
         match shard.spec().durability {
             Durability::OnCommit => self.on_commit.add(shard),
-            Durability::Periodic => self.periodic.add(shard),
+            Durability::Periodic => {
+                let oldest = [self.oldest.get(), shard.duties.age.unflushed()];
+                self.oldest.set(oldest.into_iter().flatten().min());
+                self.ages.note(shard);
+                self.periodic.add(shard);
+            }
             Durability::None => self.rolled.add(shard),
         }
+    }
+
+    /// A shard that has no interval was written to.
+    pub(crate) fn add_unhurried(&self, shard: &Rc<Shard>) {
+        if !shard.duties.unhurried.replace(true) {
+            self.unhurried.borrow_mut().push(Rc::clone(shard));
+        }
+    }
+
+    /// Too much is dirty: a round begins at once, or as soon as the one under way has ended.
+    pub(crate) fn press(&self) {
+        if !self.pressed.replace(true) {
+            self.hurry.notify();
+            self.periodic.added.notify();
+        }
+    }
+
+    /// What the next round is for. Where too much is dirty, that is all there is.
+    fn take_background(&self) -> Vec<Rc<Shard>> {
+        self.oldest.set(None);
+        let mut shards = self.periodic.take();
+        if self.pressed.take() {
+            let unhurried = std::mem::take(&mut *self.unhurried.borrow_mut());
+            shards.extend(unhurried.into_iter().filter(|shard| {
+                shard.duties.unhurried.set(false);
+                is_free(shard)
+            }));
+        }
+        shards
     }
 
     /// Flushes that are late and have not ended.
@@ -112,10 +155,28 @@ impl Flusher {
     /// closing a log flushes it.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
-        self.stop.notify();
+        self.hurry.notify();
+        self.ages.stop();
         self.on_commit.added.notify();
         self.periodic.added.notify();
         self.rolled.added.notify();
+    }
+}
+
+impl Owner {
+    /// Others do not wait for a shard's flush any more. A device that is slow may say so often, so few
+    /// such lines are written.
+    pub(crate) fn flush_is_late(&self, shard: &Shard) {
+        self.metrics().late_syncs.increment();
+        if let Some(left_out) = self.metrics().late_lines.admit(self.clock().monotonic()) {
+            let shard = &*shard.spec().name;
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::warn!(
+                shard,
+                left_out,
+                "a flush takes long; other shards go on without it"
+            );
+        }
     }
 }
 
@@ -132,32 +193,35 @@ pub(crate) async fn on_commit_rounds(owner: Rc<Owner>) {
         if flusher.is_through() {
             return;
         }
-        round(&owner, flusher.on_commit.take()).await;
+        round(&owner, flusher.on_commit.take(), Urgency::Awaited).await;
         // Those who were woken by this round often append again: let them join the next.
         step_aside().await;
     }
 }
 
-/// Rounds for shards that are flushed every interval.
+/// Rounds for shards that are flushed every interval, and for all others whose appends wait for no
+/// flush, where too much is dirty. One begins when the oldest append has waited for the interval, or
+/// at once.
 pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
     let flusher = owner.flusher();
+    let hurries = || flusher.stopping.get() || flusher.pressed.get();
     loop {
         flusher
             .periodic
             .added
-            .until(|| !flusher.periodic.is_empty() || flusher.stopping.get())
+            .until(|| !flusher.periodic.is_empty() || hurries())
             .await;
-        let dirty_since = owner.clock().monotonic();
-        let pause = pin!(runtime::sleep(interval));
-        let stop = pin!(flusher.stop.until(|| flusher.stopping.get()));
-        match select(stop, pause).await {
-            Either::Left(_) => return,
-            Either::Right(_) => {}
+        let now = owner.clock().monotonic();
+        let due = flusher.oldest.get().unwrap_or(now).after(interval);
+        let pause = pin!(runtime::sleep(due.until(now)));
+        let hurry = pin!(flusher.hurry.until(hurries));
+        match select(hurry, pause).await {
+            Either::Left(_) if flusher.stopping.get() => return,
+            Either::Left(_) | Either::Right(_) => {}
         }
-        round(&owner, flusher.periodic.take()).await;
-        let reached = owner.clock().monotonic().0.saturating_sub(dirty_since.0);
-        let reached_us = i64::try_from(reached.as_micros()).unwrap_or(i64::MAX);
-        owner.metrics().sync_interval_us.put(reached_us);
+        owner.devices().begin_round();
+        round(&owner, flusher.take_background(), Urgency::Background).await;
+        owner.round_has_ended();
     }
 }
 
@@ -176,22 +240,34 @@ pub(crate) async fn after_rolls(owner: Rc<Owner>) {
             return;
         }
         if let Some(shard) = flusher.rolled.take_one() {
-            flush(&owner, shard).await;
+            flush(&owner, shard, Urgency::Background).await;
         }
     }
 }
 
-async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>) {
+async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>, urgency: Urgency) {
+    if shards.is_empty() {
+        return;
+    }
     owner.metrics().sync_rounds.increment();
     stream::iter(shards)
-        .map(|shard| flush(owner, shard))
-        .buffer_unordered(SHARD_FLUSHES_IN_FLIGHT_MAX)
+        .map(|shard| flush(owner, shard, urgency))
+        .buffer_unordered(DEVICE_FLUSHES_IN_FLIGHT_MAX)
         .for_each(|()| async {})
         .await;
 }
 
-/// Flushes the shard, or sets its flush aside.
-async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>) {
+/// Flushes the shard once its device has a place for that, or sets its flush aside.
+async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>, urgency: Urgency) {
+    let device = shard.unflushed.device();
+    let _permits = match &device {
+        Some(device) => Some(device.permit(urgency).await),
+        None => None,
+    };
+    // Another round may have begun it meanwhile.
+    if !is_free(&shard) {
+        return;
+    }
     shard.duties.flushing.set(Flushing::Now);
     let work = flush_whole(Rc::clone(owner), Rc::clone(&shard));
     let work = Box::pin(Arc::clone(shard.suspect()).doing(work));
@@ -226,6 +302,7 @@ pub(crate) async fn wait_a_while(
 }
 
 async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
+    shard.duties.age.begin_flush();
     // None: the log flushed by itself meanwhile, as when it sealed a segment.
     let result = match shard.flush() {
         Some(flush) => {
@@ -236,12 +313,19 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
             let result = flush.run().await;
             let now = owner.clock().monotonic();
             metrics.sync_us.record(begun, now);
+            let since = shard.duties.age.end_flush();
             if result.is_ok() {
                 metrics.sync_batch_appends.record_value(appends, now);
+                if let Some(since) = since {
+                    owner.has_waited(&shard, since, now, now.until(begun) >= PATIENCE);
+                }
             }
             Some(result)
         }
-        None => None,
+        None => {
+            shard.duties.age.forget();
+            None
+        }
     };
     if result.as_ref().is_some_and(Result::is_err) {
         owner.metrics().sync_failures.increment();
@@ -252,6 +336,9 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     owner.apply(&shard, effects);
     if before == Flushing::AndAgain {
         owner.flusher().add(&shard);
+    }
+    if let Some(device) = shard.unflushed.device() {
+        owner.unpark_next(&device);
     }
     owner.look_after(&shard);
 }

@@ -267,6 +267,9 @@ async fn keep_up(owner: Rc<Owner>, shard: Rc<Shard>) {
                 owner.metrics().sync_failures.increment();
             }
             owner.apply(&shard, effects);
+            if let Some(device) = shard.unflushed.device() {
+                owner.unpark_next(&device);
+            }
             let gone = before.saturating_sub(shard.segments());
             owner.metrics().retention_segments.add(gone as u64);
             owner.remove_files(&shard);

@@ -46,6 +46,8 @@ pub(crate) enum Request {
         sent: Monotonic,
         /// What to append.
         appends: Vec<Append>,
+        /// What has no place by then is refused.
+        deadline: Option<Monotonic>,
     },
     /// Read these.
     Fetch {

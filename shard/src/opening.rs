@@ -70,7 +70,7 @@ impl Owner {
         if !self.is_closing() {
             match self.open_log(&shard).await {
                 Ok(log) => {
-                    shard.opened(log, self.producers().share(shard.id()));
+                    self.take_log(&shard, log);
                     self.look_after_opened(&shard);
                     while self.forget_producers() {
                         step_aside().await;
@@ -84,6 +84,12 @@ impl Owner {
             }
         }
         self.opening.ended();
+    }
+
+    /// The shard has its log, for the first time or again.
+    pub(crate) fn take_log(&self, shard: &Shard, log: Log) {
+        let device = self.devices().get(log.device());
+        shard.opened(log, self.producers().share(shard.id()), device);
     }
 
     /// Opens the shard's log, for the first time or again.

@@ -1,19 +1,20 @@
 //! The CPU core that owns shards: it decides and stores, for its own connections and for other
 //! cores.
 
+mod closing;
 mod numbers;
 
 use crate::call::Caller;
 use crate::completing::complete;
 use crate::cpu_core::CoreConfig;
+use crate::device::Devices;
 use crate::event::{Credits, Event, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
 use crate::keeper::Keeper;
-use crate::log::LogError;
 use crate::message::{Body, Parts, ReadRequest, Request};
 use crate::metrics::CoreMetrics;
 use crate::opening::Openings;
-use crate::placing::{Backlog, place_parked};
+use crate::placing::Backlog;
 use crate::port::Port;
 use crate::producer_memory::ProducerMemory;
 use crate::reading::{Next, Reading};
@@ -26,11 +27,10 @@ use crate::tail::Tail;
 use crate::watches::{Sleepers, WatchKey, Watches};
 use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, HEAVY_SEARCH_JOBS_PER_CORE_MAX, HEAVY_SEARCHES_IN_FLIGHT_MAX,
-    PREPARATIONS_IN_FLIGHT_MAX, PRODUCER_BYTES_PER_CORE_MAX, SHARD_FLUSHES_IN_FLIGHT_MAX,
+    PREPARATIONS_IN_FLIGHT_MAX, PRODUCER_BYTES_PER_CORE_MAX, WRITE_BACKS_IN_FLIGHT_MAX,
 };
 use felix_core::shards::ShardState;
 use felix_core::{Blocking, Clock, CpuId, Generation, Monotonic, ShardError, ShardId, Stalls};
-use futures_util::{StreamExt, stream};
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt;
@@ -57,6 +57,7 @@ pub(crate) struct Owner {
     pub(crate) shards: RefCell<HashMap<ShardId, Rc<Shard>>>,
     tail: RefCell<Tail>,
     flusher: Flusher,
+    devices: Devices,
     keeper: Keeper,
     producers: Rc<ProducerMemory>,
     pub(crate) backlog: Backlog,
@@ -65,6 +66,7 @@ pub(crate) struct Owner {
     pub(crate) firing: Cell<bool>,
     cold_reads: Credits,
     preparations: Credits,
+    write_backs: Credits,
     heavy: Rc<dyn Blocking>,
     heavy_searches: Credits,
     heavy_search_jobs: Credits,
@@ -88,6 +90,7 @@ impl Owner {
         ports: Rc<[Rc<Port>]>,
     ) -> Self {
         let metrics: Rc<CoreMetrics> = Rc::default();
+        let cores = u16::try_from(ports.len() + 1).expect("cores are counted in 16 bits");
         let memory = ProducerMemory::new(PRODUCER_BYTES_PER_CORE_MAX, Rc::clone(&metrics));
         Self {
             core,
@@ -99,6 +102,7 @@ impl Owner {
             shards: RefCell::default(),
             tail: RefCell::new(Tail::new(config.tail_bytes_max)),
             space: Space::new(Kept::of(config.space.as_ref())),
+            devices: Devices::new(config.dirty, cores),
             config,
             flusher: Flusher::default(),
             keeper: Keeper::new(),
@@ -108,6 +112,7 @@ impl Owner {
             firing: Cell::new(false),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_MAX),
             preparations: Credits::new(PREPARATIONS_IN_FLIGHT_MAX),
+            write_backs: Credits::new(WRITE_BACKS_IN_FLIGHT_MAX),
             tasks: Rc::new(Tasks::new(Rc::clone(&stalls))),
             stalls,
             heavy,
@@ -187,6 +192,11 @@ impl Owner {
         &self.flusher
     }
 
+    /// The devices under its shards' logs.
+    pub(crate) fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
     pub(crate) fn keeper(&self) -> &Keeper {
         &self.keeper
     }
@@ -202,6 +212,11 @@ impl Owner {
     /// The permits to prepare space.
     pub(crate) fn preparations(&self) -> &Credits {
         &self.preparations
+    }
+
+    /// The permits to have the kernel write ahead of flushes.
+    pub(crate) fn write_backs(&self) -> &Credits {
+        &self.write_backs
     }
 
     /// Notices when this core begins to close.
@@ -237,7 +252,8 @@ impl Owner {
                 slot,
                 sent,
                 appends,
-            } => self.append(appends, Caller::Peer(peer(slot, sent))),
+                deadline,
+            } => self.append(appends, deadline, Caller::Peer(peer(slot, sent))),
             Request::Fetch { slot, sent, read } => {
                 self.fetch(read, Requester::Peer(peer(slot, sent)));
             }
@@ -276,11 +292,15 @@ impl Owner {
         if effects.dirty {
             self.flusher.add(shard);
         }
+        self.apply_bounds(shard, effects);
         if effects.failed {
             self.metrics.failed_shards.increment();
             self.tail.borrow_mut().forget(shard.id());
             self.announce(shard);
             self.reopen(shard);
+            if let Some(device) = shard.unflushed.device() {
+                self.unpark_next(&device);
+            }
         }
         self.provide(shard, effects);
         if effects.moved {
@@ -297,9 +317,8 @@ impl Owner {
             self.tasks.spawn("cuts", completing);
         }
         self.forget_producers();
-        if effects.room && !shard.duties.unparking.replace(true) {
-            let placing = place_parked(Rc::clone(self), Rc::clone(shard));
-            self.tasks.spawn("parked appends", placing);
+        if effects.room {
+            self.unpark(shard);
         }
     }
 
@@ -397,21 +416,6 @@ impl Owner {
         ShardError::Storage(reason.to_string())
     }
 
-    /// Others do not wait for a shard's flush any more. A device that is slow may say so often, so few
-    /// such lines are written.
-    pub(crate) fn flush_is_late(&self, shard: &Shard) {
-        self.metrics.late_syncs.increment();
-        if let Some(left_out) = self.metrics.late_lines.admit(self.clock.monotonic()) {
-            let shard = &*shard.spec().name;
-            let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(
-                shard,
-                left_out,
-                "a flush takes long; other shards go on without it"
-            );
-        }
-    }
-
     /// From now on `told` hears of every shard that is opened again. Once.
     pub(crate) fn when_reopened(&self, told: impl Fn(ShardId, Generation) + 'static) {
         let set = self.when_reopened.set(Box::new(told));
@@ -423,45 +427,6 @@ impl Owner {
         if let Some(told) = self.when_reopened.get() {
             told(shard, generation);
         }
-    }
-
-    /// Takes nothing more: what is not placed is refused, whoever watches is told.
-    pub(crate) fn begin_close(self: &Rc<Self>) {
-        self.closing.set(true);
-        self.closed.notify();
-        for shard in self.all() {
-            let effects = shard.refuse_parked();
-            self.apply(&shard, effects);
-        }
-        self.sleepers.wake_all();
-        let watched = self.watches.borrow().shards();
-        for shard in watched {
-            self.tell_watches(shard);
-        }
-        self.flusher.stop();
-        self.keeper.stop();
-    }
-
-    /// Closes the logs, once the flusher has ended.
-    pub(crate) async fn close_logs(&self) -> Vec<(ShardId, LogError)> {
-        self.opened().await;
-        self.tasks.ended().await;
-        if self.space.is_full() {
-            self.give_up_reserve().await;
-        }
-        let logs = self
-            .all()
-            .into_iter()
-            .filter_map(|shard| Some((shard.close()?, shard)));
-        stream::iter(logs)
-            .map(|(log, shard)| async move {
-                let closing = Arc::clone(shard.suspect()).doing(Box::pin(log.close()));
-                closing.await.err().map(|error| (shard.id(), error))
-            })
-            .buffer_unordered(SHARD_FLUSHES_IN_FLIGHT_MAX)
-            .filter_map(|failed| async { failed })
-            .collect()
-            .await
     }
 
     /// In the order of their ids, which is the same in every run.

@@ -9,7 +9,7 @@ use crate::call::{AppendCall, Caller, Unplaced};
 use crate::event::step_aside;
 use crate::log::ApplyError;
 use crate::owner::Owner;
-use crate::shard::{Entry, Shard, Writer};
+use crate::shard::{Entry, Writer};
 use bytes::Bytes;
 use felix_core::shards::Append;
 use felix_core::{Monotonic, Offset, ShardId};
@@ -21,7 +21,7 @@ use std::vec;
 
 /// What may be placed in one go: more would hold the core for longer than a task may. One batch
 /// always goes.
-const COST_AT_ONCE_MAX: usize = 256 << 10;
+pub(crate) const COST_AT_ONCE_MAX: usize = 256 << 10;
 
 /// What may be placed of one message before the next one that waits has its turn; one batch always
 /// goes. Small, because a message waits for as much of each of the others.
@@ -30,7 +30,7 @@ const TURN_COST_MAX: usize = 16 << 10;
 const _: () = assert!(TURN_COST_MAX <= COST_AT_ONCE_MAX);
 
 /// What a batch costs beside its bytes, in bytes.
-const BATCH_COST: usize = 4 << 10;
+pub(crate) const BATCH_COST: usize = 4 << 10;
 
 /// Append messages that wait for their turn.
 #[derive(Debug, Default)]
@@ -47,15 +47,24 @@ struct Message {
     appends: Enumerate<vec::IntoIter<Append>>,
     call: Rc<AppendCall>,
     arrived: Monotonic,
+    /// What has no place by then is refused.
+    deadline: Option<Monotonic>,
 }
 
 impl Owner {
     /// Places batches in the order given; each is committed when its shard's policy says so.
-    pub(crate) fn append(self: &Rc<Self>, appends: Vec<Append>, caller: Caller) {
+    /// Those that have no place by `deadline` are refused.
+    pub(crate) fn append(
+        self: &Rc<Self>,
+        appends: Vec<Append>,
+        deadline: Option<Monotonic>,
+        caller: Caller,
+    ) {
         let message = Message {
             call: Rc::new(AppendCall::new(caller, appends.len())),
             appends: appends.into_iter().enumerate(),
             arrived: self.clock().monotonic(),
+            deadline,
         };
         self.backlog.messages.borrow_mut().push_back(message);
         if self.backlog.placing.get() {
@@ -108,29 +117,24 @@ impl Owner {
         {
             cost += BATCH_COST + append.batch.size();
             let caller = Unplaced::new(Rc::clone(&message.call), place);
-            self.place(append, caller, message.arrived, writer);
+            let entry = Entry {
+                batch: append.batch,
+                caller,
+                arrived: message.arrived,
+                deadline: message.deadline,
+            };
+            self.place(append.shard, entry, writer);
         }
         cost
     }
 
-    fn place(
-        self: &Rc<Self>,
-        append: Append,
-        caller: Unplaced,
-        arrived: Monotonic,
-        writer: &Writer<'_>,
-    ) {
-        match self.shard(append.shard) {
+    fn place(self: &Rc<Self>, shard: ShardId, entry: Entry, writer: &Writer<'_>) {
+        match self.shard(shard) {
             Ok(shard) => {
-                let entry = Entry {
-                    batch: append.batch,
-                    caller,
-                    arrived,
-                };
                 let effects = shard.append(entry, writer);
                 self.apply(&shard, effects);
             }
-            Err(error) => caller.refuse(error),
+            Err(error) => entry.caller.refuse(error),
         }
     }
 }
@@ -146,23 +150,5 @@ impl Owner {
         let (applied, effects) = shard.apply(batches, &self.writer());
         self.apply(&shard, effects);
         applied
-    }
-}
-
-/// Places what waited for room, in order, in turns with other tasks.
-pub(crate) async fn place_parked(owner: Rc<Owner>, shard: Rc<Shard>) {
-    loop {
-        let mut cost = 0;
-        while cost < COST_AT_ONCE_MAX {
-            let (bytes, effects) = shard.unpark(&owner.writer());
-            owner.apply(&shard, effects);
-            if bytes == 0 {
-                // No await lies between this look and the mark, so no room goes unnoticed.
-                shard.duties.unparking.set(false);
-                return;
-            }
-            cost += BATCH_COST + bytes;
-        }
-        step_aside().await;
     }
 }

@@ -83,6 +83,7 @@ impl Port {
     pub(crate) fn append(
         &self,
         appends: Vec<Append>,
+        deadline: Option<Monotonic>,
         sent: Monotonic,
     ) -> (Answer<()>, Answer<Appends>) {
         let (admitted, admission) = promise();
@@ -96,6 +97,7 @@ impl Port {
                 slot,
                 sent,
                 appends,
+                deadline,
             },
         );
         (admission, answer)

@@ -77,7 +77,7 @@ impl Owner {
             Ok(log) => {
                 self.metrics().reopened.increment();
                 let generation = log.generation();
-                shard.opened(log, self.producers().share(shard.id()));
+                self.take_log(shard, log);
                 self.look_after_opened(shard);
                 while self.forget_producers() {
                     step_aside().await;

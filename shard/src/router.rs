@@ -92,7 +92,7 @@ impl Router {
         }
     }
 
-    async fn hand_over(&self, group: Group<Append>) -> Handed {
+    async fn hand_over(&self, group: Group<Append>, deadline: Option<Monotonic>) -> Handed {
         let Group {
             owner,
             places,
@@ -106,12 +106,12 @@ impl Router {
                     admitted: RefCell::new(Some(admitted)),
                     results: RefCell::new(Some(results)),
                 };
-                self.0.owner.append(items, caller);
+                self.0.owner.append(items, deadline, caller);
                 (admission, answer)
             }
             Some(port) => {
                 self.credit(port).await;
-                port.append(items, self.now())
+                port.append(items, deadline, self.now())
             }
         };
         Handed {
@@ -202,10 +202,11 @@ impl Router {
 impl Shards for Router {
     // On a Leader stream every level of acks waits for the same: the policy of the shard decides.
     // With acks=0 nobody waits for the outcome, but the listener wants to know of errors.
-    fn append(
+    fn append_until(
         &self,
         appends: Vec<Append>,
         _acks: Acks,
+        deadline: Option<Monotonic>,
     ) -> impl Future<
         Output = impl Future<Output = Vec<Result<Appended, ShardError>>> + use<> + 'static,
     > + use<>
@@ -219,7 +220,7 @@ impl Shards for Router {
             }
             // All are on their way before any is waited for: owners work at the same time.
             for group in by_owner(appends, router.0.cores, |append| append.shard) {
-                handed.push(router.hand_over(group).await);
+                handed.push(router.hand_over(group, deadline).await);
             }
             for handed in &mut handed {
                 // `None`: the peer is gone, and the results say so.

@@ -4,10 +4,13 @@
 //! Nothing here awaits. What has to happen elsewhere in the core afterwards is returned as
 //! [`Effects`].
 
+mod age;
 mod applying;
 mod duties;
+mod effects;
 mod failure;
 mod flushing;
+mod parking;
 mod parting;
 mod preparing;
 mod producing;
@@ -17,6 +20,7 @@ mod upkeep;
 mod writer;
 
 pub(crate) use duties::{Duties, Flushing};
+pub(crate) use effects::Effects;
 pub(crate) use failure::Failure;
 pub(crate) use producing::Cut;
 pub(crate) use repeats::Repeats;
@@ -24,6 +28,7 @@ pub(crate) use upkeep::Owed;
 pub(crate) use writer::Writer;
 
 use crate::call::{Uncommitted, Unplaced};
+use crate::device::{Device, Room, Unflushed};
 use crate::event::Credits;
 use crate::log::{Log, LogError, Read, Search, Wanted};
 use crate::producer_memory::ProducerShare;
@@ -39,6 +44,7 @@ use felix_core::shards::{Appended, ShardState};
 use felix_core::{Batch, Durability, Generation, Monotonic, Offset, ShardError, ShardId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// See the module.
@@ -52,6 +58,8 @@ pub(crate) struct Shard {
     owed: RefCell<VecDeque<settling::Owed>>,
     /// What tasks of the core are at with it.
     pub(crate) duties: Duties,
+    /// What it has written to its device, as far as appends wait because of that.
+    pub(crate) unflushed: Unflushed,
     /// Its share of the core's cold reads: readers of a device that is stuck leave others some.
     pub(crate) cold_reads: Credits,
     pub(crate) heavy_searches: Credits,
@@ -110,30 +118,8 @@ pub(crate) struct Entry {
     pub(crate) caller: Unplaced,
     /// When this core was asked.
     pub(crate) arrived: Monotonic,
-}
-
-/// What a change to a shard asks of its core.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[must_use]
-pub(crate) struct Effects {
-    /// There is something to flush.
-    pub(crate) dirty: bool,
-    /// The visible end moved: watches fire.
-    pub(crate) moved: bool,
-    /// There is a batch to be cut.
-    pub(crate) cut: bool,
-    /// There are parked appends and room for them.
-    pub(crate) room: bool,
-    /// Little is left of the space that was prepared for it.
-    pub(crate) wants_space: bool,
-    /// A segment has begun that is to be sealed some time.
-    pub(crate) begun: bool,
-    /// The disk took no more.
-    pub(crate) full: bool,
-    /// The shard failed: its state changed.
-    pub(crate) failed: bool,
-    /// There are appends whose callers are to be told.
-    pub(crate) settled: bool,
+    /// If it has no place by then it is refused.
+    pub(crate) deadline: Option<Monotonic>,
 }
 
 /// The marks of an open shard at one moment.
@@ -157,6 +143,7 @@ impl Shard {
             phase: RefCell::new(Phase::Opening),
             owed: RefCell::default(),
             duties: Duties::default(),
+            unflushed: Unflushed::default(),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_PER_SHARD_MAX),
             heavy_searches: Credits::new(1),
         }
@@ -177,13 +164,15 @@ impl Shard {
 
     /// The log is open, for the first time or again: everything it holds is durable and was flushed
     /// before this.
-    pub(crate) fn opened(&self, log: Log, producers: ProducerShare) {
+    pub(crate) fn opened(&self, log: Log, producers: ProducerShare, device: Rc<Device>) {
         // Goes on from where it was, so that who waits for bytes of an earlier opening has them.
         let written = match &*self.phase.borrow() {
             Phase::Failed(failed) => failed.written,
             Phase::Opening | Phase::Open(_) | Phase::Closed => 0,
         };
         self.duties.unflushed.set(0);
+        self.duties.age.forget();
+        self.unflushed.lies_on(device);
         let mark = log.end();
         let visible_end = log.visible_end(mark);
         let mut open = Open {
@@ -282,10 +271,13 @@ impl Shard {
             entry.caller.refuse(error);
             return Effects::default();
         }
-        if !open.parked.is_empty() || !open.has_room(entry.batch.size()) {
-            writer.metrics.parked_appends.increment();
-            open.parked.push_back(entry);
-            return Effects::default();
+        if !open.parked.is_empty() {
+            return open.park(entry, writer);
+        }
+        let room = self.room_in_line(open, entry.batch.size());
+        if room != Room::Free {
+            let parked = open.park(entry, writer);
+            return self.wait(room, false, parked);
         }
         let written = self.write(open, entry, writer);
         self.effects_of(phase, written)
@@ -298,8 +290,12 @@ impl Shard {
         let Phase::Open(open) = &mut *phase else {
             return (0, Effects::default());
         };
-        if !open.has_room_for_parked() {
+        let Some(next) = open.parked.front() else {
             return (0, Effects::default());
+        };
+        let room = self.room(open, next.batch.size());
+        if room != Room::Free {
+            return (0, self.wait(room, true, Effects::default()));
         }
         let entry = open.parked.pop_front().expect("there is room for one");
         let size = entry.batch.size();
@@ -380,7 +376,6 @@ impl Shard {
         let is_unprepared = prepared_before < byte_count(size);
         let is_ahead = open.log.is_rolled_ahead();
         writer.metrics.prepared(rolled, is_ahead, is_unprepared);
-        let ahead = self.ahead(&open.log);
         if placed.header().has_producer_id() {
             open.count_producers();
         }
@@ -401,21 +396,17 @@ impl Shard {
                 open.waiting.push_back(waiting);
                 Ok(Effects {
                     dirty: true,
-                    ..ahead
+                    ..self.ahead(&open.log)
                 })
             }
-            durability @ (Durability::Periodic | Durability::None) => {
+            Durability::Periodic | Durability::None => {
                 open.committed = open.written;
                 let moved = open.advance(end);
                 writer.metrics.commit_us.record(arrived, now);
                 waiting.caller.settle(Ok(appended));
-                // Without a flush after each roll the indexes of full segments would stay in
-                // memory, and the recovery point where it was at the opening.
-                let dirty = durability == Durability::Periodic || rolled;
                 Ok(Effects {
-                    dirty,
                     moved,
-                    ..ahead
+                    ..self.wrote(open, size, rolled, now)
                 })
             }
         }
@@ -451,12 +442,6 @@ impl Open {
         let uncommitted =
             usize::try_from(self.written - self.committed).expect("it was all in memory");
         uncommitted == 0 || uncommitted + bytes <= SHARD_UNCOMMITTED_BYTES_MAX
-    }
-
-    fn has_room_for_parked(&self) -> bool {
-        self.parked
-            .front()
-            .is_some_and(|entry| self.has_room(entry.batch.size()))
     }
 
     /// Commits the appends below the high watermark, however many, at no cost for each. How many.

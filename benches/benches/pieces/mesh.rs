@@ -12,7 +12,7 @@ use felix_core::{
     Timestamp, Timestamps, placement,
 };
 use felix_shard::log::LogConfig;
-use felix_shard::{Core, CoreConfig, CoreSeed, Router, ShardSpec, mesh};
+use felix_shard::{Core, CoreConfig, CoreSeed, DirtyBounds, Router, ShardSpec, mesh};
 use futures_util::task::AtomicWaker;
 use glommio::{ExecutorJoinHandle, Placement};
 use std::future::poll_fn;
@@ -118,6 +118,10 @@ impl Running {
                 index_interval_bytes: 4096,
             },
             flush_interval: Duration::from_millis(50),
+            dirty: DirtyBounds {
+                soft_bytes: 64 << 20,
+                hard_bytes: 256 << 20,
+            },
             retention_interval: Duration::from_secs(60),
             verify_on_open: false,
             tail_bytes_max: 1 << 20,

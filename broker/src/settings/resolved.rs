@@ -8,6 +8,7 @@ use crate::catalog_file::StreamDefaults;
 use crate::cpus::CpuList;
 use felix_core::topology::Address;
 use felix_core::{BrokerId, Durability, Retention};
+use felix_shard::DirtyBounds;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -87,6 +88,8 @@ pub(crate) struct Storage {
     pub(crate) durability: Durability,
     /// The interval of periodic flushes.
     pub(crate) flush_interval: Duration,
+    /// Bytes of a device that may be written and not flushed.
+    pub(crate) dirty: DirtyBounds,
     /// The size at which a segment is closed.
     pub(crate) segment_bytes: u32,
     /// After how long a segment is closed, of a stream that says nothing else.
@@ -145,7 +148,7 @@ impl Settings {
             broker: BrokerId(fits(values.number("FELIX_BROKER_ID"))),
             rack: values.text("FELIX_RACK"),
             kafka: kafka(&values)?,
-            storage: storage(&values),
+            storage: storage(&values)?,
             catalog_file: values.text("FELIX_CATALOG_FILE").map(PathBuf::from),
             metrics_bind: values
                 .listen("FELIX_BROKER_METRICS_BIND")
@@ -179,11 +182,27 @@ fn core(values: &Checked<'_>) -> Result<Core, SettingsError> {
     Ok(core)
 }
 
-fn storage(values: &Checked<'_>) -> Storage {
+fn dirty_bounds(values: &Checked<'_>) -> Result<DirtyBounds, SettingsError> {
+    let bounds = DirtyBounds {
+        soft_bytes: values.number("FELIX_DIRTY_BYTES_SOFT"),
+        hard_bytes: values.number("FELIX_DIRTY_BYTES_HARD"),
+    };
+    if bounds.hard_bytes < bounds.soft_bytes {
+        return Err(SettingsError::Together(format!(
+            "FELIX_DIRTY_BYTES_HARD={} is below FELIX_DIRTY_BYTES_SOFT={}, and appends would wait \
+             for flushes that nothing begins; raise the one or lower the other",
+            bounds.hard_bytes, bounds.soft_bytes
+        )));
+    }
+    Ok(bounds)
+}
+
+fn storage(values: &Checked<'_>) -> Result<Storage, SettingsError> {
     let mode = values
         .text("FELIX_DURABLE_FSYNC_MODE")
         .expect("the setting has a default");
-    Storage {
+    Ok(Storage {
+        dirty: dirty_bounds(values)?,
         directory: values.text("FELIX_DURABLE_STORAGE_DIR").map(PathBuf::from),
         durability: match mode.as_str() {
             "none" => Durability::None,
@@ -209,7 +228,7 @@ fn storage(values: &Checked<'_>) -> Storage {
         ),
         verify_on_open: values.switch("FELIX_DURABLE_VERIFY_ALL_ON_OPEN"),
         tail_cache_bytes: fits(values.number("FELIX_TAIL_CACHE_BYTES")),
-    }
+    })
 }
 
 fn logging(values: &Checked<'_>) -> Logging {

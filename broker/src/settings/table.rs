@@ -153,6 +153,9 @@ const SEGMENT_BYTES_MIN: u64 = felix_core::limits::REQUEST_BYTES_MAX as u64;
 /// The least that is kept free: the reserve, which is to be put back below it.
 const DISK_FREE_BYTES_MIN: u64 = 32 << 20;
 
+/// The least that may be dirty: a flush for every few batches is what `on_commit` is for.
+const DIRTY_BYTES_MIN: u64 = 1 << 20;
+
 /// The least memory of a core: requests and answers of the greatest size are under way at once.
 const MEMORY_PER_CORE_BYTES_MIN: u64 = 32 << 20;
 const _: () =
@@ -333,6 +336,22 @@ pub(crate) static TABLE: &[Setting] = &[
     )
     .or("50")
     .unit("ms"),
+    setting(
+        "FELIX_DIRTY_BYTES_SOFT",
+        number(DIRTY_BYTES_MIN, 1 << 40),
+        "Bytes of periodic and none streams that are written to a device and not flushed, from which \
+         on a round of flushes begins at once; of all cores, which have an equal share each.",
+    )
+    .or("67108864")
+    .unit("bytes"),
+    setting(
+        "FELIX_DIRTY_BYTES_HARD",
+        number(DIRTY_BYTES_MIN, 1 << 40),
+        "The same, from which on appends to such streams wait for a flush; at least \
+         FELIX_DIRTY_BYTES_SOFT. Half of it is the most of one shard.",
+    )
+    .or("268435456")
+    .unit("bytes"),
     setting(
         "FELIX_DURABLE_SEGMENT_BYTES",
         number(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),

@@ -329,6 +329,16 @@ fn settings_that_do_not_go_together_are_not_printed() {
 }
 
 #[test]
+fn appends_do_not_wait_for_flushes_that_nothing_begins() {
+    let operator = Operator::new().variable("FELIX_DIRTY_BYTES_SOFT", "2000000");
+    let refused = operator.flags(&["--dirty-bytes-hard", "1999999"]).refused();
+    assert!(
+        refused.contains("FELIX_DIRTY_BYTES_HARD=1999999"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn every_default_is_a_value_its_setting_accepts() {
     for setting in TABLE {
         for text in [setting.default, setting.dev].into_iter().flatten() {

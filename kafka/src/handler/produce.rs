@@ -25,6 +25,7 @@ use felix_core::shards::{Acks, Append, Appended};
 use felix_core::{Action, Batch, BatchError, ShardError, Shards};
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The first version that may carry zstd (KIP-110).
 const ZSTD_FROM: i16 = 7;
@@ -74,6 +75,12 @@ pub(super) fn begin<S: Shards>(
     };
     let refusal = refusal_of_all(version, &body, acks);
     let answered = body.acks != 0;
+    // Nobody waits for the answer to acks=0, and refusing its batches loses them.
+    let deadline = answered.then(|| {
+        let wait = u64::try_from(body.timeout_ms).unwrap_or_default();
+        let now = scope.context.clock.monotonic();
+        now.after(Duration::from_millis(wait))
+    });
     if let (Some(refusal), true) = (&refusal, answered) {
         scope.tell(Line::Records, &refusal.sentence);
     }
@@ -102,7 +109,8 @@ pub(super) fn begin<S: Shards>(
         };
         match acks {
             Some(acks) if !appends.is_empty() => {
-                let committed = asker.context.shards.append(appends, acks).await;
+                let shards = &asker.context.shards;
+                let committed = shards.append_until(appends, acks, deadline).await;
                 Handled::Waiting(Box::pin(async move { rest.finish(committed.await) }))
             }
             Some(_) | None => Handled::Done(rest.finish(Vec::new())),

@@ -64,6 +64,8 @@ pub(crate) struct Model {
     pub(crate) queue_gate: Option<Signal>,
     /// Queued batches wait for this before they are committed.
     pub(crate) commit_gate: Option<Signal>,
+    /// By when appends are to have their places, as the shards were told.
+    pub(crate) deadlines: Vec<Option<Monotonic>>,
     /// Fetches as the shards saw them.
     pub(crate) fetches: Vec<Fetch>,
     changed: Signal,
@@ -308,15 +310,17 @@ pub(crate) struct Timed {
 }
 
 impl Shards for Timed {
-    fn append(
+    fn append_until(
         &self,
         appends: Vec<Append>,
         acks: Acks,
+        deadline: Option<Monotonic>,
     ) -> impl Future<
         Output = impl Future<Output = Vec<Result<Appended, ShardError>>> + use<> + 'static,
     > + use<>
     + 'static {
         let model = Rc::clone(&self.shards.0);
+        model.borrow_mut().deadlines.push(deadline);
         async move {
             let gate = model.borrow().queue_gate.clone();
             if let Some(gate) = gate {

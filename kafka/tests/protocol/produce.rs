@@ -5,13 +5,14 @@ use crate::model::{APPEND_TIME, Event};
 use bytes::{Bytes, BytesMut};
 use felix_core::batch::{BatchBuilder, Codec};
 use felix_core::shards::Acks;
-use felix_core::{Offset, ShardError, ShardId, Timestamp};
+use felix_core::{Monotonic, Offset, ShardError, ShardId, Timestamp};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{
     ApiKey, ProduceRequest, ProduceResponse, TopicName, TransactionalId,
 };
 use kafka_protocol::protocol::StrBytes;
+use std::time::Duration;
 
 pub(crate) const TRANSACTION_REFUSAL: &str = "Felix does not support Kafka transactions; unset \
                                               transactional.id. See docs/kafka-compatibility.md";
@@ -490,6 +491,7 @@ fn what_a_shard_says_is_told() {
         (ShardError::Opening, 5),
         (ShardError::NotLeader, 6),
         (ShardError::ShuttingDown, 6),
+        (ShardError::NoRoomInTime, 7),
         (
             ShardError::FencedGeneration {
                 current: generation,
@@ -592,4 +594,24 @@ fn records_and_bytes_are_counted_when_acknowledged() {
     );
     assert_eq!(bench.context.metrics.produce_records.value(), 2);
     assert_eq!(bench.context.metrics.produce_bytes.value(), size);
+}
+
+#[test]
+fn batches_have_until_the_timeout_of_their_request_to_find_room() {
+    let mut bench = Bench::new();
+    bench.clock.now.set(Duration::from_secs(7));
+    let mut client = bench.connect();
+    let id = client.send(
+        ApiKey::Produce,
+        9,
+        &produce("default.clicks", 0, &["a"], -1),
+    );
+    bench.turn();
+    client.answer::<ProduceResponse>(ApiKey::Produce, 9, id);
+    // Who is not answered is not refused, either: its records would be lost.
+    client.send(ApiKey::Produce, 9, &produce("default.clicks", 0, &["b"], 0));
+    bench.turn();
+    let in_time = Monotonic(Duration::from_secs(8));
+    let deadlines = bench.shards.0.borrow().deadlines.clone();
+    assert_eq!(deadlines, [Some(in_time), None]);
 }

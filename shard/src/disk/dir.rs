@@ -53,6 +53,16 @@ impl Dir {
         }
     }
 
+    /// The file system that it lies on, as `stat` tells it.
+    #[must_use]
+    pub fn device(&self) -> u64 {
+        match &self.0 {
+            Kind::Real(dir) => dir.device(),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.device(),
+        }
+    }
+
     /// The names in it, in order. Temporary files that a crash left behind are removed.
     ///
     /// # Errors

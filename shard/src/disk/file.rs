@@ -133,6 +133,16 @@ impl File {
         }
     }
 
+    /// Has the kernel begin to write these bytes to the device, on a blocking thread. They are not
+    /// durable by that. What goes wrong is told to the next [`File::flush`].
+    pub async fn begin_write_back(&self, position: u64, bytes: u64) {
+        match &self.0 {
+            Kind::Real(file) => file.begin_write_back(position, bytes).await,
+            #[cfg(test)]
+            Kind::Memory(file) => file.begin_write_back(position, bytes).await,
+        }
+    }
+
     /// Makes all that is written durable (`fdatasync` on the ring).
     ///
     /// # Errors

@@ -36,6 +36,8 @@ pub(crate) struct MemoryDisk {
     faults: Cell<Faults>,
     /// What was asked of a directory by somebody who was not at work for its shard.
     strangers: RefCell<BTreeSet<&'static str>>,
+    /// Bytes that it was asked to write before they are flushed.
+    sent_bytes: Cell<u64>,
 }
 
 type Entries = BTreeMap<String, Rc<Content>>;
@@ -100,6 +102,11 @@ impl Names {
 }
 
 impl MemoryDisk {
+    /// Bytes that it was asked to write before they are flushed.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
     /// It fails like this from now on.
     pub(crate) fn set_faults(&self, faults: Faults) {
         self.faults.set(faults);
@@ -236,6 +243,12 @@ pub(crate) struct MemoryDir {
 impl MemoryDir {
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// All of it is one device.
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(super) fn device(&self) -> u64 {
+        0
     }
 
     fn file(&self, name: &str, content: &Rc<Content>) -> MemoryFile {
@@ -416,6 +429,17 @@ impl MemoryFile {
         }
         self.content.extend(place(size));
         Ok(size)
+    }
+
+    /// What was not flushed may be on the device in any case.
+    pub(super) async fn begin_write_back(&self, position: u64, bytes: u64) {
+        assert!(
+            position + bytes <= self.size(),
+            "only what is written is sent ahead"
+        );
+        self.asked("write-back");
+        breathe().await;
+        self.disk.sent_bytes.set(self.disk.sent_bytes.get() + bytes);
     }
 
     pub(super) async fn flush(&self) -> io::Result<()> {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct RealDir {
     path: PathBuf,
+    device: u64,
     /// Numbers temporary files, so that no two writers meet in one.
     temporary: Cell<u64>,
 }
@@ -26,9 +27,14 @@ impl RealDir {
     ///
     pub(super) async fn open(path: &Path) -> io::Result<Self> {
         let made = path.to_owned();
-        runtime::blocking(move || make(&made, &mut sync)).await?;
+        let make_it = move || {
+            make(&made, &mut sync)?;
+            made.metadata()
+        };
+        let found = runtime::blocking(make_it).await?;
         Ok(Self {
             path: path.to_owned(),
+            device: found.dev(),
             temporary: Cell::new(0),
         })
     }
@@ -36,6 +42,11 @@ impl RealDir {
     /// Where it lies.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file system that it lies on.
+    pub(super) fn device(&self) -> u64 {
+        self.device
     }
 
     /// The names in it, in order. Temporary files that a crash left behind are removed.

@@ -174,6 +174,19 @@ impl RealFile {
         runtime::blocking(move || held.set_len(bytes)).await
     }
 
+    /// Has the kernel begin to write these bytes to the device, on a blocking thread: it waits while
+    /// the device's queue is full.
+    pub(super) async fn begin_write_back(&self, position: u64, bytes: u64) {
+        let Some(handle) = self.slot.get() else {
+            // It is closed only once it is flushed.
+            return;
+        };
+        let Ok(held) = handle.view.try_clone() else {
+            return;
+        };
+        runtime::blocking(move || sys::begin_write_back(&held, position, bytes)).await;
+    }
+
     /// Makes all that is written durable (`fdatasync` on the ring).
     ///
     /// # Errors

@@ -58,6 +58,28 @@ pub(super) fn read_cached(
     Ok(read)
 }
 
+/// Has the kernel begin to write these bytes to the device (`sync_file_range`). Does not say whether
+/// it could: an error that it met is kept for the next flush, and a file system that knows no such
+/// call writes when it pleases.
+pub(super) fn begin_write_back(file: &File, position: u64, bytes: u64) {
+    let (Ok(position), Ok(bytes)) = (
+        libc::off64_t::try_from(position),
+        libc::off64_t::try_from(bytes),
+    ) else {
+        return;
+    };
+    #[expect(unsafe_code, reason = "sync_file_range has no safe wrapper in std")]
+    // SAFETY: the descriptor is open as long as `file` is borrowed; no memory is passed.
+    let _kept_for_the_flush = unsafe {
+        libc::sync_file_range(
+            file.as_raw_fd(),
+            position,
+            bytes,
+            libc::SYNC_FILE_RANGE_WRITE,
+        )
+    };
+}
+
 /// A file as the executor's ring knows it. Must be called on an executor's thread.
 pub(super) fn to_ring(file: File) -> BufferedFile {
     let descriptor = file.into_raw_fd();

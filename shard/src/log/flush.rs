@@ -77,6 +77,12 @@ impl Flush {
 }
 
 impl Log {
+    /// The file system that it lies on, as `stat` tells it.
+    #[must_use]
+    pub fn device(&self) -> u64 {
+        self.dir.device()
+    }
+
     /// Bytes written and not yet durable.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {

@@ -36,6 +36,7 @@ mod trust;
 mod upkeep;
 mod verify;
 mod walk;
+mod write_back;
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ pub use recovery::Recovery;
 pub use retention::{Remains, Removal};
 pub use search::{Candidate, Found, Look, Search, Searched, Wanted};
 pub use upkeep::{KeptUp, Upkeep};
+pub use write_back::WriteBack;
 
 use crate::disk::Dir;
 use checkpoint::Checkpoint;
@@ -122,6 +124,8 @@ pub struct Log {
     /// Bytes ever written since the opening, and those of them that are durable.
     written: u64,
     flushed: u64,
+    /// Those of them that the kernel was asked to write to the device.
+    sent: u64,
     pace: Pace,
     /// The file that the next segment begins in, if it is made.
     next: Option<Next>,
@@ -243,6 +247,7 @@ impl Log {
             durable_end: recovered.end,
             written: 0,
             flushed: 0,
+            sent: 0,
             pace: Pace::default(),
             next: None,
             sealed: Vec::new(),

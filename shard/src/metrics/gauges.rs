@@ -1,11 +1,15 @@
 //! What a core holds at one moment.
 
 use super::sample::{counter_sample, gauge_sample};
+use felix_core::CpuId;
 use felix_core::metrics::{Kind, Sample};
 
 /// See the module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gauges {
+    pub(crate) core: CpuId,
+    /// The number of each device, and the bytes that appends there may have to wait for.
+    pub(crate) dirty_bytes: Vec<(u64, u64)>,
     pub(crate) opening: usize,
     pub(crate) open: usize,
     pub(crate) failed: usize,
@@ -29,7 +33,7 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
-    pub(crate) fn collect(self, take: &mut dyn FnMut(Sample)) {
+    pub(crate) fn collect(&self, take: &mut dyn FnMut(Sample)) {
         let gauges = [
             (
                 "felix_shard_opening",
@@ -100,7 +104,31 @@ impl Gauges {
         self.collect_disk(take);
     }
 
-    fn collect_disk(self, take: &mut dyn FnMut(Sample)) {
+    fn collect_dirty(&self, take: &mut dyn FnMut(Sample)) {
+        let whole = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let of_the_core: u64 = self.dirty_bytes.iter().map(|(_, bytes)| bytes).sum();
+        take(Sample {
+            label: Some(("core", self.core.to_string())),
+            ..gauge_sample(
+                "felix_core_dirty_bytes",
+                "Bytes of periodic and none streams that the core has written and not flushed.",
+                whole(of_the_core),
+            )
+        });
+        for (device, bytes) in &self.dirty_bytes {
+            let (major, minor) = (libc::major(*device), libc::minor(*device));
+            take(Sample {
+                label: Some(("device", format!("{major}:{minor}"))),
+                ..gauge_sample(
+                    "felix_storage_dirty_bytes",
+                    "Bytes of periodic and none streams written and not flushed, by the file system they are written to.",
+                    whole(*bytes),
+                )
+            });
+        }
+    }
+
+    fn collect_disk(&self, take: &mut dyn FnMut(Sample)) {
         take(counter_sample(
             "felix_storage_device_reads_total",
             "Pieces of files read from the device, because the page cache did not have them.",
@@ -125,6 +153,7 @@ impl Gauges {
                 ..gauge_sample(name, help, value)
             });
         }
+        self.collect_dirty(take);
     }
 
     fn of_producers(&self) -> [(&'static str, &'static str, usize); 2] {

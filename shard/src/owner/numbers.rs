@@ -15,7 +15,10 @@ impl Metrics for Owner {
         let count = |holds: fn(ShardState) -> bool| {
             shards.iter().filter(|shard| holds(shard.state())).count()
         };
+        let devices = self.devices.all();
         Gauges {
+            core: self.core,
+            dirty_bytes: devices.iter().map(|d| (d.id(), d.dirty_bytes())).collect(),
             opening: count(|state| state == ShardState::Opening),
             open: count(|state| matches!(state, ShardState::Open(_))),
             failed: count(|state| state == ShardState::Failed),

@@ -1,6 +1,6 @@
 //! Batches that another log has placed.
 
-use super::{Effects, Phase, Shard, Writer};
+use super::{Effects, Phase, Shard, Writer, byte_count};
 use crate::log::ApplyError;
 use bytes::Bytes;
 use felix_core::{Durability, Offset};
@@ -29,13 +29,15 @@ impl Shard {
             Err(error) => return (Err(error), Effects::default()),
         };
         let [begun, now] = writer.wrote(&self.spec);
+        let mut bytes = 0;
         for batch in &applied {
             let records = u64::from(batch.header().count.max(0).cast_unsigned());
             let size = batch.bytes().len();
             writer.metrics.appended(records, size, begun, now);
             writer.tail.borrow_mut().push(self.spec.id, batch);
-            open.written += u64::try_from(size).expect("a size fits 64 bits");
+            bytes += size;
         }
+        open.written += byte_count(bytes);
         let rolled = open.log.sealed() > sealed_before;
         writer.metrics.rolled(rolled, open.log.is_rolled_ahead());
         open.count_producers();
@@ -45,12 +47,11 @@ impl Shard {
                 dirty: true,
                 ..self.ahead(&open.log)
             },
-            durability @ (Durability::Periodic | Durability::None) => {
+            Durability::Periodic | Durability::None => {
                 open.committed = open.written;
                 Effects {
                     moved: open.advance(end),
-                    dirty: durability == Durability::Periodic || rolled,
-                    ..self.ahead(&open.log)
+                    ..self.wrote(open, bytes, rolled, now)
                 }
             }
         };

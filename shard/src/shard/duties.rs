@@ -1,6 +1,8 @@
 //! What tasks of the core are at with a shard. Kept in the shard, so that being at it twice is
 //! impossible.
 
+use super::age::Age;
+use crate::event::Event;
 use felix_core::Monotonic;
 use std::cell::Cell;
 
@@ -9,10 +11,14 @@ use std::cell::Cell;
 pub(crate) struct Duties {
     /// It is in a flusher's list.
     pub(crate) dirty: Cell<bool>,
+    /// It is in the flusher's list of those that have no interval.
+    pub(crate) unhurried: Cell<bool>,
     /// What a flusher does with it.
     pub(crate) flushing: Cell<Flushing>,
     /// Batches written that no flush covers, be it under way.
     pub(crate) unflushed: Cell<u64>,
+    /// Since when they wait.
+    pub(crate) age: Age,
     /// It is in the keeper's list of those that are owed upkeep.
     pub(crate) owed: Cell<bool>,
     /// It is in the keeper's list of those that are behind.
@@ -29,10 +35,23 @@ pub(crate) struct Duties {
     pub(crate) preparing: Cell<bool>,
     /// When none could be prepared, if that is so.
     pub(crate) preparing_failed: Cell<Option<Monotonic>>,
+    /// The kernel is being asked to write what it has not flushed.
+    pub(crate) sending: Cell<bool>,
     /// Its parked appends are being placed.
     pub(crate) unparking: Cell<bool>,
+    /// Its parked appends are refused at their deadlines.
+    pub(crate) deadlines: Deadlines,
     /// Those whose appends are settled are being told.
     pub(crate) settling: Cell<bool>,
+}
+
+/// The task that refuses parked appends at their deadlines.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    /// When it will look next; `None`: there is no such task.
+    pub(crate) until: Cell<Option<Monotonic>>,
+    /// Told where it is to look sooner.
+    pub(crate) sooner: Event,
 }
 
 impl Duties {

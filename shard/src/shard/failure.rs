@@ -71,10 +71,14 @@ impl Failed {
         self.log.is_some()
     }
 
+    /// Bytes that the last flush is to make durable. What is lost waits for no flush.
+    pub(super) fn last_flush_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::dirty_bytes)
+    }
+
     /// Bytes written and not known to be durable.
     pub(super) fn dirty_bytes(&self) -> u64 {
-        let kept = self.log.as_ref().map_or(0, Log::dirty_bytes);
-        self.lost_bytes + kept
+        self.lost_bytes + self.last_flush_bytes()
     }
 
     /// Lets go of a log that has nothing to flush, or of which no flush proves anything.

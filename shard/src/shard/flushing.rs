@@ -36,6 +36,7 @@ impl Shard {
             Phase::Open(open) => open,
             Phase::Failed(failed) => {
                 failed.flushed(result, &self.spec.name);
+                self.note_unflushed(failed.last_flush_bytes());
                 return (0, Effects::default());
             }
             Phase::Opening | Phase::Closed => return (0, Effects::default()),
@@ -47,7 +48,13 @@ impl Shard {
             return (0, self.fail(error.into()));
         }
         if self.spec.durability != Durability::OnCommit {
-            return (0, Effects::default());
+            self.unflushed.update(open.log.dirty_bytes());
+            let room = self.has_room_for_parked(open);
+            let effects = Effects {
+                room,
+                ..Effects::default()
+            };
+            return (0, effects);
         }
         let durable_end = open.log.durable_end();
         #[cfg(test)]
@@ -58,7 +65,7 @@ impl Shard {
         };
         let moved = open.advance(durable_end);
         let committed = open.commit();
-        let room = open.has_room_for_parked();
+        let room = self.has_room_for_parked(open);
         (
             u64::try_from(committed).expect("a count fits 64 bits"),
             Effects {

@@ -60,6 +60,10 @@ impl Shard {
         };
         let failed = Failed::new(failure, log, written);
         let dirty = failed.is_dirty();
+        self.note_unflushed(failed.last_flush_bytes());
+        if !dirty {
+            self.duties.age.forget();
+        }
         *phase = Phase::Failed(Box::new(failed));
         Effects {
             dirty,

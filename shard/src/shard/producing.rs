@@ -128,7 +128,7 @@ impl Shard {
         };
         open.suspended = false;
         let resumed = Effects {
-            room: open.has_room_for_parked(),
+            room: self.has_room_for_parked(open),
             ..Effects::default()
         };
         let batch = match left {
@@ -152,13 +152,14 @@ impl Shard {
             batch,
             caller,
             arrived,
+            deadline: None,
         };
         let end = open.log.end();
         let written = self.place(open, entry, Some(landed), writer);
         if open.log.end() > end {
             writer.metrics.completed_batches.increment();
         }
-        let room = open.has_room_for_parked();
+        let room = self.has_room_for_parked(open);
         Effects {
             room,
             ..self.effects_of(phase, written)

@@ -90,6 +90,7 @@ impl Shard {
             Phase::Failed(failed) => {
                 let taken = failed.log.as_mut().map(|log| log.kept_up(result));
                 failed.settle();
+                self.note_unflushed(failed.last_flush_bytes());
                 taken.unwrap_or(Ok(()))
             }
             Phase::Opening | Phase::Closed => Ok(()),

@@ -3,8 +3,10 @@
 mod abandoned;
 mod aging;
 mod appends;
+mod dirty;
 mod ending;
 mod fetches;
+mod flushing;
 mod generations;
 mod heavy;
 mod keeping;
@@ -20,7 +22,7 @@ mod turns;
 
 use crate::event::Event;
 use crate::log::LogConfig;
-use crate::{Core, CoreConfig, Router, ShardSpec, mesh};
+use crate::{Core, CoreConfig, DirtyBounds, Router, ShardSpec, mesh};
 use bytes::Bytes;
 use ending::Ending;
 use felix_core::batch::BatchBuilder;
@@ -57,9 +59,12 @@ struct Rig {
     cores: u16,
     shards: u32,
     durability: Durability,
+    /// The stream's name, where there are several.
+    stream: &'static str,
     tail_bytes_max: usize,
     segment_bytes_max: u64,
     flush_interval: Duration,
+    dirty: DirtyBounds,
     retention: Retention,
     segment_age: Duration,
     retention_interval: Duration,
@@ -73,9 +78,14 @@ impl Rig {
             cores,
             shards: u32::from(cores),
             durability,
+            stream: "clicks",
             tail_bytes_max: 8 << 20,
             segment_bytes_max: 256 << 20,
             flush_interval: Duration::from_millis(5),
+            dirty: DirtyBounds {
+                soft_bytes: 64 << 20,
+                hard_bytes: 256 << 20,
+            },
             retention: Retention::default(),
             segment_age: SEGMENT_AGE,
             retention_interval: FOREVER,
@@ -91,6 +101,7 @@ impl Rig {
                 index_interval_bytes: 4096,
             },
             flush_interval: self.flush_interval,
+            dirty: self.dirty,
             retention_interval: self.retention_interval,
             verify_on_open: self.verify_on_open,
             tail_bytes_max: self.tail_bytes_max,
@@ -108,11 +119,14 @@ impl Rig {
             };
             placement::owner(shard, self.cores) == CpuId(0)
         };
+        let name = self.stream.bytes().map(u128::from);
+        // Others of other names.
+        let from = name.fold(1, |sum, byte| (sum << 4) + byte);
         Stream {
-            id: StreamId((1..).find(first).expect("some id hashes to core 0")),
+            id: StreamId((from..).find(first).expect("some id hashes to core 0")),
             tenant: "dev".into(),
             namespace: "default".into(),
-            name: "clicks".into(),
+            name: self.stream.into(),
             shards: self.shards,
             durability: self.durability,
             timestamps: Timestamps::Create,
@@ -320,15 +334,8 @@ impl Bench {
     }
 
     /// A metric of this core.
-    #[expect(clippy::cast_possible_truncation, reason = "tests count little")]
     fn metric(&self, name: &str) -> i64 {
-        let mut value = None;
-        self.core.metrics().collect(&mut |sample| {
-            if sample.name == name {
-                value = Some(sample.value as i64);
-            }
-        });
-        value.unwrap_or_else(|| panic!("there is no metric {name}"))
+        metric(&self.core, name)
     }
 
     /// Lets other tasks run until `condition` holds.
@@ -340,6 +347,18 @@ impl Bench {
             glommio::timer::sleep(Duration::from_micros(200)).await;
         }
     }
+}
+
+/// A metric of a core, of which all its labels are added up.
+#[expect(clippy::cast_possible_truncation, reason = "tests count little")]
+fn metric(core: &Core, name: &str) -> i64 {
+    let mut value = None;
+    core.metrics().collect(&mut |sample| {
+        if sample.name == name {
+            value = Some(value.unwrap_or(0) + sample.value as i64);
+        }
+    });
+    value.unwrap_or_else(|| panic!("there is no metric {name}"))
 }
 
 /// A batch of these records.

@@ -24,16 +24,33 @@ pub(super) fn life<F: Future<Output = ()> + 'static>(
     rig: Rig,
     scenario: impl FnOnce(Router, ShardId) -> F + 'static,
 ) {
+    let shard = rig.specs(Path::new("/data"))[0].id;
+    life_of_core(simulation, rig, &[rig], move |core| {
+        let router = core.router();
+        async move {
+            scenario(router, shard).await;
+            drop(core);
+        }
+    });
+}
+
+/// The same with the core at hand, which has a stream for each of `streams`.
+pub(super) fn life_of_core<F: Future<Output = ()> + 'static>(
+    simulation: &Rc<Simulation>,
+    rig: Rig,
+    streams: &[Rig],
+    scenario: impl FnOnce(Core) -> F + 'static,
+) {
     let clock: Rc<dyn Clock> = Rc::new(SimulatedClock(Rc::clone(simulation)));
+    let specs = streams.iter().flat_map(|rig| rig.specs(Path::new("/data")));
+    let specs: Vec<_> = specs.collect();
     simulation.run(async move {
         let stalls = Rc::new(Stalls::new(Rc::clone(&clock), super::STALL_BOUNDS, |_| {}));
         let seed = mesh(1).pop().expect("a mesh of one core has it");
         let core: Core = seed.start(rig.config(), clock, stalls, Rc::new(Here));
-        let specs = rig.specs(Path::new("/data"));
-        let shard = specs[0].id;
         core.open(specs);
         core.opened().await;
-        scenario(core.router(), shard).await;
+        scenario(core).await;
     });
 }
 

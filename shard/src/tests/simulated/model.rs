@@ -146,6 +146,13 @@ impl Model {
         self.end = self.end.max(offset.after(count));
     }
 
+    /// The broker says that the batch was never taken.
+    pub(super) fn refused(&mut self, id: u64) {
+        let sent = self.sent.get_mut(&id).expect("it was sent");
+        assert_eq!(sent.fate, Fate::Open, "batch {id} is refused");
+        sent.fate = Fate::Gone;
+    }
+
     fn is_at(&mut self, id: u64, offset: Offset, now: Duration) {
         let sent = self.sent.get_mut(&id).expect("it was sent");
         match sent.fate {

@@ -6,15 +6,15 @@ use crate::disk::memory::Faults;
 use crate::runtime::broken::Broken;
 use crate::runtime::simulated::{SimulatedClock, Simulation};
 use crate::tests::{Never, Rig, STALL_BOUNDS, batches};
-use crate::{Core, Router, ShardSpec, mesh, runtime};
+use crate::{Core, DirtyBounds, Router, ShardSpec, mesh, runtime};
 use felix_core::blocking::Here;
 use felix_core::limits::FETCH_BYTES_MAX;
 use felix_core::shards::{
     Acks, Append, Fetch, FetchPart, Fetched, OffsetQuery, OffsetSpec, ShardState,
 };
 use felix_core::{
-    Clock, Durability, Monotonic, Offset, PlacedBatch, Retention, ShardId, Shards, Stalls,
-    Timestamp,
+    Clock, Durability, Monotonic, Offset, PlacedBatch, Retention, ShardError, ShardId, Shards,
+    Stalls, Timestamp,
 };
 use futures_util::future::{Either, join_all, select};
 use std::cell::RefCell;
@@ -120,6 +120,7 @@ fn rig(random: &mut fastrand::Rng) -> Rig {
         retention: retention(random),
         retention_interval: Duration::from_millis(random.u64(1..20)),
         files_max: [2, usize::MAX][random.usize(..2)],
+        dirty: dirty(random),
         ..Rig::new(cores, durability)
     }
 }
@@ -139,6 +140,18 @@ fn retention(random: &mut fastrand::Rng) -> Retention {
     Retention {
         bytes: seldom(20_000).and_then(NonZeroU64::new),
         age: seldom(400).map(Duration::from_millis),
+    }
+}
+
+/// As if there were no bounds, or so that rounds begin early and appends wait.
+fn dirty(random: &mut fastrand::Rng) -> DirtyBounds {
+    let (soft_bytes, more) = match random.u8(..3) {
+        0 => (1 << 30, 0),
+        _ => (random.u64(500..3000), random.u64(..3000)),
+    };
+    DirtyBounds {
+        soft_bytes,
+        hard_bytes: soft_bytes + more,
     }
 }
 
@@ -336,7 +349,7 @@ impl Story {
                         fetched.left_out
                     );
                 }
-                Err(felix_core::ShardError::OffsetOutOfRange {
+                Err(ShardError::OffsetOutOfRange {
                     log_start,
                     visible_end,
                 }) => {
@@ -406,7 +419,7 @@ impl Story {
         router: &Router,
         index: usize,
         offset: Offset,
-    ) -> Result<Fetched, felix_core::ShardError> {
+    ) -> Result<Fetched, ShardError> {
         let wait = self.simulation.draw(|random| random.u64(..3));
         let bytes_max = self.simulation.draw(|random| random.usize(1..4000));
         let part = FetchPart {
@@ -461,17 +474,26 @@ impl Story {
         } else {
             Acks::Leader
         };
-        let committed = router.append(vec![Append { shard, batch }], acks).await;
+        let wait = self
+            .simulation
+            .draw(|random| (random.u8(..4) == 0).then(|| random.u64(..30)));
+        let now = Monotonic(self.simulation.now());
+        let deadline = wait.map(|wait| now.after(Duration::from_millis(wait)));
+        let appends = vec![Append { shard, batch }];
+        let committed = router.append_until(appends, acks, deadline).await;
         let story = self.clone();
         let answer = async move {
             let answer = committed.await.remove(0);
             story.say(|| format!("shard {index}, batch {id}: {answer:?}"));
-            if let Ok(appended) = answer {
-                let now = story.simulation.now();
-                let model = &story.models[index];
-                model
-                    .borrow_mut()
-                    .acknowledged(id, appended.base_offset, now);
+            let model = &story.models[index];
+            match answer {
+                Ok(appended) => {
+                    let now = story.simulation.now();
+                    let at = appended.base_offset;
+                    model.borrow_mut().acknowledged(id, at, now);
+                }
+                Err(ShardError::NoRoomInTime) => model.borrow_mut().refused(id),
+                Err(_) => {}
             }
         };
         // Some clients have several requests in flight.

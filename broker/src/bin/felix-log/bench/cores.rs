@@ -5,7 +5,7 @@ use felix_broker::engine::{self, Engine};
 use felix_core::metrics::Sample;
 use felix_core::{Generation, Retention, ShardId, Stream, StreamId, Timestamps, placement};
 use felix_shard::log::LogConfig;
-use felix_shard::{CoreConfig, ShardSpec, SpaceConfig, mesh};
+use felix_shard::{CoreConfig, DirtyBounds, ShardSpec, SpaceConfig, mesh};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,6 +135,11 @@ fn config(setup: &Setup, root: &Path, files_max: usize) -> CoreConfig {
             index_interval_bytes: 4096,
         },
         flush_interval: setup.flush_interval,
+        // As a broker without settings.
+        dirty: DirtyBounds {
+            soft_bytes: 64 << 20,
+            hard_bytes: 256 << 20,
+        },
         retention_interval: Duration::from_secs(1),
         verify_on_open: false,
         tail_bytes_max: 16 << 20,

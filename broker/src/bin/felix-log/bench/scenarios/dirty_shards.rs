@@ -8,7 +8,7 @@ use crate::bench::machine;
 use crate::bench::round::median;
 use crate::output::{Lines, Trouble};
 use felix_broker::engine::Engine;
-use felix_core::limits::SHARD_FLUSHES_IN_FLIGHT_MAX;
+use felix_core::limits::DEVICE_FLUSHES_IN_FLIGHT_MAX;
 use felix_core::{Durability, Retention};
 use futures_util::future::{Either, select};
 use serde_json::json;
@@ -76,7 +76,7 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
         ),
         measured: format!(
             "within {engine_ms:.0} ms at most, {:.2} intervals; {shards} bare flushes, \
-             {SHARD_FLUSHES_IN_FLIGHT_MAX} at a time, take {bare_ms:.0} ms",
+             {DEVICE_FLUSHES_IN_FLIGHT_MAX} at a time, take {bare_ms:.0} ms",
             engine_ms / interval_ms,
         ),
         met: Some(engine_ms <= most_ms),
@@ -122,7 +122,7 @@ fn flush_all(files: &[File], cpus: &[usize]) -> io::Result<f64> {
         .iter()
         .try_for_each(|file| file.write_all_at(&BYTES, 0))?;
     let begun = Instant::now();
-    let share = files.len().div_ceil(SHARD_FLUSHES_IN_FLIGHT_MAX);
+    let share = files.len().div_ceil(DEVICE_FLUSHES_IN_FLIGHT_MAX);
     thread::scope(|scope| {
         let threads = files.chunks(share).map(|share| {
             scope.spawn(move || {
