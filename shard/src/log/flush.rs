@@ -5,6 +5,8 @@ use super::error::{LogError, SYNC_DIRECTORY};
 use super::poison::Distrust;
 use super::segment::Segment;
 use crate::disk::Dir;
+#[cfg(test)]
+use crate::runtime::broken::{self, Broken};
 use felix_core::Offset;
 use felix_core::limits::FILES_FLUSHED_AT_ONCE_MAX;
 use futures_util::{StreamExt, TryStreamExt, future, stream};
@@ -57,7 +59,7 @@ impl Flush {
         if let Some(segment) = &self.unnamed {
             segment.name().await?;
         }
-        if self.dir_changes.is_some() {
+        if self.makes_names() {
             self.dir.sync().await.map_err(|cause| LogError::Disk {
                 dir: self.dir.path().to_owned(),
                 file: String::new(),
@@ -73,6 +75,17 @@ impl Flush {
             end: self.end,
             written: self.written,
         })
+    }
+}
+
+impl Flush {
+    /// Whether names of files are to be durable with it.
+    fn makes_names(&self) -> bool {
+        #[cfg(test)]
+        if broken::is(Broken::NamesUnsynced) {
+            return false;
+        }
+        self.dir_changes.is_some()
     }
 }
 

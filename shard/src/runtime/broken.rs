@@ -7,6 +7,8 @@ pub(crate) enum Broken {
     FlushSkipped,
     /// A flush commits what was written since it began, too.
     CommittedBeforeFlush,
+    /// A flush that made names does not make them durable.
+    NamesUnsynced,
     /// Recovery goes on behind a batch that is not whole.
     PastHole,
     /// Recovery believes the index files, whatever follows what they know.
@@ -14,9 +16,10 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::FlushSkipped,
         Self::CommittedBeforeFlush,
+        Self::NamesUnsynced,
         Self::PastHole,
         Self::IndexTrusted,
     ];
