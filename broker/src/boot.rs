@@ -416,7 +416,7 @@ fn shard_specs(catalog: &Catalog, storage: Option<&(DataDir, CatalogState)>) -> 
     for stream in catalog.streams() {
         for spec in ShardSpec::of_stream(data.path(), stream) {
             let if_lost = state.cure_if_lost(data, stream, spec.id.index);
-            specs.push(ShardSpec { if_lost, ..spec });
+            specs.push(spec.noted(if_lost));
         }
     }
     specs

@@ -5,6 +5,7 @@ use crate::log::{Log, LogError, OpenReason, Opening, Recovery};
 use crate::owner::Owner;
 use crate::shard::{Failure, Shard};
 use crate::spec::ShardSpec;
+use felix_core::Generation;
 use felix_core::limits::SHARDS_OPENING_MAX;
 use futures_util::{StreamExt, stream};
 use std::cell::Cell;
@@ -100,7 +101,8 @@ impl Owner {
         }
         let opening = Opening {
             reason: OpenReason::Restart,
-            generation_floor: spec.generation_floor,
+            generation_floor: spec.generation_floor.max(shard.last_generation()),
+            is_floor_noted: spec.is_floor_noted && shard.last_generation() == Generation::default(),
             now: self.clock().wall(),
             verify: self.config.verify_on_open,
         };

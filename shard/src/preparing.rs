@@ -21,12 +21,31 @@ impl Owner {
         if effects.full {
             self.disk_refused();
         }
+        if effects.unsaved {
+            self.save_generation(shard);
+        }
         if effects.begun {
             self.roll_later(shard);
         }
         if effects.wants_space {
             self.prepare(shard);
         }
+    }
+
+    /// Has the generation of a shard's opening noted, for which appends wait.
+    fn save_generation(self: &Rc<Self>, shard: &Rc<Shard>) {
+        if shard.duties.saving.replace(true) {
+            return;
+        }
+        let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
+        self.tasks().spawn("generations", async move {
+            if let Some(saving) = shard.saving() {
+                let saved = saving.run().await;
+                let effects = shard.saved(saved, owner.space().refusal());
+                owner.apply(&shard, effects);
+            }
+            shard.duties.saving.set(false);
+        });
     }
 
     /// Has space prepared for a shard, if nobody is at it.

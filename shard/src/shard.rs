@@ -16,6 +16,7 @@ mod preparing;
 mod producing;
 mod repeats;
 mod rolling;
+mod saving;
 mod upkeep;
 mod writer;
 
@@ -42,7 +43,7 @@ use felix_core::limits::{
 use felix_core::producers::{Landed, Verdict};
 use felix_core::shards::{Appended, ShardState};
 use felix_core::{Batch, Durability, Generation, Monotonic, Offset, ShardError, ShardId};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub(crate) struct Shard {
     phase: RefCell<Phase>,
     /// Appends that are no part of the phase any more, and whose callers are still to be told.
     owed: RefCell<VecDeque<settling::Owed>>,
+    /// That of its last opening since the broker started; 0: there was none.
+    generation: Cell<Generation>,
     /// What tasks of the core are at with it.
     pub(crate) duties: Duties,
     /// What it has written to its device, as far as appends wait because of that.
@@ -142,6 +145,7 @@ impl Shard {
             segment_bytes_max: segment_bytes_max.min(BATCH_BYTES_MAX as u64),
             phase: RefCell::new(Phase::Opening),
             owed: RefCell::default(),
+            generation: Cell::default(),
             duties: Duties::default(),
             unflushed: Unflushed::default(),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_PER_SHARD_MAX),
@@ -173,6 +177,7 @@ impl Shard {
         self.duties.unflushed.set(0);
         self.duties.age.forget();
         self.unflushed.lies_on(device);
+        self.generation.set(log.generation());
         let mark = log.end();
         let visible_end = log.visible_end(mark);
         let mut open = Open {
@@ -303,12 +308,6 @@ impl Shard {
         (size, self.effects_of(phase, written))
     }
 
-    fn too_large(&self, batch: &Batch) -> Option<ShardError> {
-        let size = byte_count(batch.size());
-        let bytes_max = self.segment_bytes_max;
-        (size > bytes_max).then_some(ShardError::BatchTooLarge { bytes_max })
-    }
-
     fn effects_of(
         &self,
         phase: std::cell::RefMut<'_, Phase>,
@@ -436,7 +435,7 @@ impl Open {
     /// Whether `bytes` more may await their commit. One batch always may, however large, unless one is
     /// being completed.
     fn has_room(&self, bytes: usize) -> bool {
-        if self.suspended {
+        if self.suspended || !self.log.is_saved() {
             return false;
         }
         let uncommitted =

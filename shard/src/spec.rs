@@ -24,6 +24,9 @@ pub struct ShardSpec {
     pub segment_age: Duration,
     /// Its generation is above this.
     pub generation_floor: Generation,
+    /// That one above it is opened next is noted durably, as in the catalog's state before a log is
+    /// opened.
+    pub is_floor_noted: bool,
     /// What people are to do where the log is not there whole, which was there before: then it is
     /// lost, and nothing is made in its place. `None`: a log that is not there is made.
     pub if_lost: Option<String>,
@@ -41,8 +44,20 @@ impl ShardSpec {
             retention: stream.retention,
             segment_age: segment_age(stream),
             generation_floor: stream.generation_floor,
+            is_floor_noted: false,
             if_lost: None,
         })
+    }
+
+    /// The same, where that it is opened next is noted durably before, and what is to be done if it
+    /// is lost.
+    #[must_use]
+    pub fn noted(self, if_lost: Option<String>) -> Self {
+        Self {
+            if_lost,
+            is_floor_noted: true,
+            ..self
+        }
     }
 
     /// Why the log counts as lost, in a sentence; `None`: it does not.

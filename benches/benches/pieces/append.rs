@@ -54,6 +54,7 @@ pub(crate) async fn open(config: LogConfig) -> (TempDir, Log) {
     let opening = Opening {
         reason: OpenReason::Restart,
         generation_floor: Generation::new(0),
+        is_floor_noted: false,
         now: NOW,
         verify: false,
     };

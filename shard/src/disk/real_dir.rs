@@ -3,11 +3,19 @@
 use super::ReplaceError;
 use super::real_file::RealFile;
 use crate::runtime;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+thread_local! {
+    /// Directories that this thread has had synced, and those above them. What was made in one of
+    /// them before is there for good, and what is made in it since, whoever makes it syncs: ten
+    /// thousand logs in one directory are not ten thousand syncs of it.
+    static SYNCED: RefCell<HashSet<PathBuf>> = RefCell::default();
+}
 
 /// A directory that is there for good. Lives on the CPU core that opened it.
 #[derive(Debug)]
@@ -26,12 +34,23 @@ impl RealDir {
     /// durably: one that is there may have been made by a process that was killed before it synced.
     ///
     pub(super) async fn open(path: &Path) -> io::Result<Self> {
-        let made = path.to_owned();
-        let make_it = move || {
-            make(&made, &mut sync)?;
-            made.metadata()
+        let parent = path.parent().map(Path::to_owned).unwrap_or_default();
+        let is_known = SYNCED.with_borrow(|synced| synced.contains(&parent));
+        let there = path.metadata().ok().filter(std::fs::Metadata::is_dir);
+        let found = match there.filter(|_| is_known) {
+            Some(found) => found,
+            None => {
+                let made = path.to_owned();
+                let make_it = move || {
+                    make(&made, &mut sync)?;
+                    made.metadata()
+                };
+                SYNCED.with_borrow_mut(|synced| synced.remove(&parent));
+                let found = runtime::blocking(make_it).await?;
+                SYNCED.with_borrow_mut(|synced| synced.insert(parent));
+                found
+            }
         };
-        let found = runtime::blocking(make_it).await?;
         Ok(Self {
             path: path.to_owned(),
             device: found.dev(),

@@ -28,6 +28,7 @@ mod reindexing;
 mod retention;
 mod rewrite;
 mod rolling;
+mod saving;
 mod search;
 mod seen;
 mod segment;
@@ -51,6 +52,7 @@ pub use preparation::{Preparation, Prepared};
 pub use read::Read;
 pub use recovery::Recovery;
 pub use retention::{Remains, Removal};
+pub use saving::Saving;
 pub use search::{Candidate, Found, Look, Search, Searched, Wanted};
 pub use upkeep::{KeptUp, Upkeep};
 pub use write_back::WriteBack;
@@ -98,6 +100,9 @@ pub struct Opening {
     pub reason: OpenReason,
     /// The new generation is above this, and above every one in the table.
     pub generation_floor: Generation,
+    /// The floor is no less than any generation that was ever opened, and the one after it was noted
+    /// durably by whoever opens the log: then the table need not have it before there is a batch.
+    pub is_floor_noted: bool,
     /// Wall clock.
     pub now: Timestamp,
     /// Every batch is read and verified, and no index taken on trust.
@@ -113,6 +118,8 @@ pub struct Log {
     segments: Rc<Vec<Rc<Segment>>>,
     generations: Generations,
     generation: Generation,
+    /// The table on the device has it.
+    is_saved: bool,
     controls: Controls,
     /// No append time given out is above this, and none will be below.
     append_time: Timestamp,
@@ -187,9 +194,17 @@ impl Log {
         crashes::judge(&dir)?;
         let recovered = recovery::recover(dir, config, opening).await?;
         let (saved, recovery) = (recovered.checkpoint.clone(), recovered.recovery);
+        let has_table = recovered.has_table;
         let mut log = Self::over(recovered, config, opening.generation_floor)?;
         log.generations.begin(log.generation, log.end);
-        log.generations.save(&log.dir).await?;
+        // One above the floor is also one above all in the log.
+        let is_noted = opening.is_floor_noted
+            && Some(log.generation) == opening.generation_floor.next()
+            && opening.reason == OpenReason::Restart;
+        if !is_noted || !has_table {
+            log.generations.save(&log.dir).await?;
+            log.is_saved = true;
+        }
         if opening.reason == OpenReason::Promotion && log.end > log.start {
             log.append_time = log.append_time.max(opening.now);
             let (end, generation) = (log.end, log.generation);
@@ -239,6 +254,7 @@ impl Log {
             segments: Rc::new(recovered.segments),
             generations: recovered.generations,
             generation,
+            is_saved: false,
             controls: recovered.controls,
             append_time: recovered.append_time,
             start: recovered.start,
@@ -374,6 +390,7 @@ impl Log {
 
     fn write(&mut self, placed: PlacedBatch) -> Result<PlacedBatch, LogError> {
         assert_eq!(placed.base_offset(), self.end);
+        assert!(self.is_saved, "an opening knows the generations of batches");
         let size = placed.bytes().len() as u64;
         // What no read would believe is not written.
         assert!(size <= BATCH_BYTES_MAX as u64);

@@ -60,6 +60,8 @@ pub(super) struct Recovered {
     pub(super) end: Offset,
     pub(super) controls: Controls,
     pub(super) generations: Generations,
+    /// There was a generation table.
+    pub(super) has_table: bool,
     /// The greatest generation of a batch that was read.
     pub(super) generation_seen: Option<Generation>,
     pub(super) append_time: Timestamp,
@@ -221,6 +223,7 @@ impl Recoverer {
         let generation_seen = seen.generations.last();
         let (mut controls, append_time) = seen.marks(checkpoint.as_ref());
         controls.forget_below(start);
+        let has_table = generations.is_some();
         let mut generations = generations.unwrap_or(seen.generations);
         generations.begin_at(start);
         recall(&segments, checkpoint.as_ref(), now);
@@ -231,6 +234,7 @@ impl Recoverer {
             end,
             controls,
             generations,
+            has_table,
             generation_seen,
             append_time,
             checkpoint,

@@ -3,7 +3,7 @@
 use super::{Effects, Phase, Shard, Writer, byte_count};
 use crate::log::ApplyError;
 use bytes::Bytes;
-use felix_core::{Durability, Offset};
+use felix_core::{Durability, Offset, ShardError};
 
 impl Shard {
     /// Takes them as they are; see [`crate::log::Log::apply`]. The log end afterwards.
@@ -18,6 +18,13 @@ impl Shard {
             let error = phase.refusal().expect("a shard that is not open refuses");
             return (Err(ApplyError::Shard(error)), Effects::default());
         };
+        if !open.log.is_saved() {
+            let effects = Effects {
+                unsaved: true,
+                ..Effects::default()
+            };
+            return (Err(ApplyError::Shard(ShardError::Opening)), effects);
+        }
         let sealed_before = open.log.sealed();
         let applied = match open.log.apply(bytes) {
             Ok(applied) => applied,

@@ -31,6 +31,8 @@ pub(crate) struct Duties {
     pub(crate) keeping_up: Cell<bool>,
     /// When they could not be written, if that is so.
     pub(crate) upkeep_failed: Cell<Option<Monotonic>>,
+    /// Its generation table is being written.
+    pub(crate) saving: Cell<bool>,
     /// Space is being prepared for it.
     pub(crate) preparing: Cell<bool>,
     /// When none could be prepared, if that is so.
@@ -57,7 +59,10 @@ pub(crate) struct Deadlines {
 impl Duties {
     /// Whether a task is at work on the files of the log.
     pub(crate) fn is_at_the_log(&self) -> bool {
-        self.flushing.get() != Flushing::No || self.keeping_up.get() || self.preparing.get()
+        self.flushing.get() != Flushing::No
+            || self.keeping_up.get()
+            || self.preparing.get()
+            || self.saving.get()
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Effects {
     pub(crate) room: bool,
     /// Little is left of the space that was prepared for it.
     pub(crate) wants_space: bool,
+    /// Appends wait for the generation table.
+    pub(crate) unsaved: bool,
     /// A segment has begun that is to be sealed some time.
     pub(crate) begun: bool,
     /// The disk took no more.

@@ -122,6 +122,7 @@ impl Open {
         self.parked.push_back(entry);
         Effects {
             deadline,
+            unsaved: !self.log.is_saved(),
             ..Effects::default()
         }
     }

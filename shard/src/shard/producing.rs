@@ -65,6 +65,13 @@ pub(super) fn refused(refusal: Refusal, log_start: Offset) -> ShardError {
 }
 
 impl Shard {
+    /// Why a batch is not taken at all, if it is larger than a segment may be.
+    pub(super) fn too_large(&self, batch: &Batch) -> Option<ShardError> {
+        let size = super::byte_count(batch.size());
+        let bytes_max = self.segment_bytes_max;
+        (size > bytes_max).then_some(ShardError::BatchTooLarge { bytes_max })
+    }
+
     /// What the answer to records that were sent again is.
     pub(super) fn landed(&self, open: &Open, landed: Landed) -> Appended {
         Appended {

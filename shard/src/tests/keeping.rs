@@ -225,6 +225,7 @@ fn reading_a_log_of_many_small_batches_leaves_others_their_turns() {
         let opening = Opening {
             reason: OpenReason::Restart,
             generation_floor: spec.generation_floor,
+            is_floor_noted: false,
             now: Timestamp(0),
             verify: false,
         };

@@ -15,6 +15,7 @@ mod polls;
 mod producers;
 mod reopened;
 mod rolls;
+mod saving;
 mod shutdown;
 mod simulated;
 mod timings;
@@ -67,6 +68,8 @@ struct Rig {
     dirty: DirtyBounds,
     retention: Retention,
     segment_age: Duration,
+    /// The floor of an opening that is noted elsewhere.
+    noted_floor: Option<u32>,
     retention_interval: Duration,
     verify_on_open: bool,
     files_max: usize,
@@ -88,6 +91,7 @@ impl Rig {
             },
             retention: Retention::default(),
             segment_age: SEGMENT_AGE,
+            noted_floor: None,
             retention_interval: FOREVER,
             verify_on_open: false,
             files_max: usize::MAX,
@@ -132,12 +136,17 @@ impl Rig {
             timestamps: Timestamps::Create,
             retention: self.retention,
             segment_age: self.segment_age,
-            generation_floor: Generation::new(0),
+            generation_floor: Generation::new(self.noted_floor.unwrap_or(0)),
         }
     }
 
     fn specs(&self, root: &Path) -> Vec<ShardSpec> {
-        let specs: Vec<_> = ShardSpec::of_stream(root, &self.stream()).collect();
+        let stream = self.stream();
+        let specs = ShardSpec::of_stream(root, &stream).map(|spec| ShardSpec {
+            is_floor_noted: self.noted_floor.is_some(),
+            ..spec
+        });
+        let specs: Vec<_> = specs.collect();
         for spec in specs.iter().take(usize::from(self.cores)) {
             let owner = placement::owner(spec.id, self.cores);
             assert_eq!(u32::from(owner.0), spec.id.index);

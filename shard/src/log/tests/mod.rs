@@ -55,6 +55,7 @@ fn restart() -> Opening {
     Opening {
         reason: OpenReason::Restart,
         generation_floor: Generation::new(0),
+        is_floor_noted: false,
         now: NOW,
         verify: false,
     }

@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use felix_core::batch::BatchBuilder;
+use felix_core::shards::Appended;
 use felix_core::{Batch, Durability, Generation, Offset, PlacedBatch, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -138,9 +139,19 @@ impl Model {
         Batch::parse(bytes).expect("it was sent before")
     }
 
-    /// The broker says that the batch is at `offset`.
-    pub(super) fn acknowledged(&mut self, id: u64, offset: Offset, now: Duration) {
+    /// The broker says where the batch is.
+    pub(super) fn acknowledged(&mut self, id: u64, appended: &Appended, now: Duration) {
         self.acknowledged += 1;
+        let offset = appended.base_offset;
+        let sent = self.sent.get_mut(&id).expect("it was sent");
+        if let Fate::At(known) = sent.fate
+            && known < appended.log_start
+            && known != offset
+        {
+            // Retention took it, and with it all that was known of its producer: it is a new one.
+            sent.fate = Fate::Open;
+            sent.generation = None;
+        }
         self.is_at(id, offset, now);
         let count = self.sent[&id].timestamps.len() as u64;
         self.end = self.end.max(offset.after(count));

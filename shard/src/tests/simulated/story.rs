@@ -489,8 +489,7 @@ impl Story {
             match answer {
                 Ok(appended) => {
                     let now = story.simulation.now();
-                    let at = appended.base_offset;
-                    model.borrow_mut().acknowledged(id, at, now);
+                    model.borrow_mut().acknowledged(id, &appended, now);
                 }
                 Err(ShardError::NoRoomInTime) => model.borrow_mut().refused(id),
                 Err(_) => {}
@@ -540,7 +539,7 @@ impl Story {
             if let Ok(appended) = &answer {
                 let now = self.simulation.now();
                 let mut model = model.borrow_mut();
-                model.acknowledged(id, appended.base_offset, now);
+                model.acknowledged(id, appended, now);
             }
             outcomes.push(answer.map(|_| ()));
         }

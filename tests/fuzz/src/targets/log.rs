@@ -52,6 +52,7 @@ pub(crate) fn opening(reason: OpenReason) -> Opening {
     Opening {
         reason,
         generation_floor: Generation::new(0),
+        is_floor_noted: false,
         now: NOW,
         verify: false,
     }

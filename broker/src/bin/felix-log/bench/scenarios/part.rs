@@ -6,14 +6,15 @@ use crate::bench::cores;
 use crate::bench::load::{Load, Setup};
 use crate::bench::machine;
 use clap::{Arg, ArgMatches, Command, value_parser};
-use felix_core::{Durability, Retention};
+use felix_core::{Durability, Generation, Retention};
+use felix_shard::ShardSpec;
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The command that starts it. Not for people.
 pub(crate) const NAME: &str = "bench-part";
@@ -86,7 +87,16 @@ fn open(root: &Path, shards: u64, cpu: u64) -> Result<(), String> {
         span: Duration::ZERO,
         rounds: 1,
     };
+    // As in a broker, which has counted its starts before it opens a log.
+    let begun = UNIX_EPOCH.elapsed().map_err(|error| error.to_string())?;
+    let floor = Generation::new(u32::try_from(begun.as_secs() / 2).unwrap_or_default());
     let specs = cores::specs(root, &idle(small(shards)?), Retention::default());
+    let noted = specs.into_iter().map(|spec| ShardSpec {
+        generation_floor: floor,
+        is_floor_noted: true,
+        ..spec
+    });
+    let specs = noted.collect();
     let before = resident_bytes();
     cores::run(&setup, root, specs, async move |engine, place| {
         engine.pause(IDLE).await;

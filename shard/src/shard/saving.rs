@@ -1,0 +1,54 @@
+//! Noting the generation of an opening before the first batch.
+
+use super::{Effects, Phase, Shard};
+use crate::log::{LogError, Saving};
+use crate::settling::Owed;
+use crate::shard::Repeats;
+use felix_core::{Generation, ShardError};
+use std::collections::VecDeque;
+
+impl Shard {
+    /// The generation of its last opening since the broker started; 0: there was none.
+    pub(crate) fn last_generation(&self) -> Generation {
+        self.generation.get()
+    }
+
+    /// The table to be written; see [`crate::log::Log::saving`].
+    pub(crate) fn saving(&self) -> Option<Saving> {
+        self.phase.borrow().open().ok()?.log.saving()
+    }
+
+    /// Takes it back. What waits for it has room now; where there is no space, it is refused with
+    /// `full`.
+    pub(crate) fn saved(&self, result: Result<(), LogError>, full: ShardError) -> Effects {
+        let mut phase = self.phase.borrow_mut();
+        let Phase::Open(open) = &mut *phase else {
+            return Effects::default();
+        };
+        match open.log.saved(result) {
+            Ok(()) => Effects {
+                room: self.has_room_for_parked(open),
+                ..Effects::default()
+            },
+            Err(error) if error.is_full() => {
+                let parked = std::mem::take(&mut open.parked);
+                self.owed.borrow_mut().push_back(Owed {
+                    waiting: VecDeque::new(),
+                    mark: open.mark,
+                    repeats: Repeats::default(),
+                    parked,
+                    error: full,
+                });
+                Effects {
+                    settled: true,
+                    full: true,
+                    ..Effects::default()
+                }
+            }
+            Err(error) => {
+                drop(phase);
+                self.fail(error.into())
+            }
+        }
+    }
+}
