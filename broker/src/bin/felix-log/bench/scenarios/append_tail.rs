@@ -12,7 +12,7 @@ const MOST: f64 = 1.3;
 
 pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
     for rate in [2_000, 20_000] {
-        let setup = stage.setup(5.0);
+        let setup = stage.setup(4.0);
         let load = appends(Durability::Periodic, Some(rate));
         let [mut engine, mut bare, mut flushed] = [const { Rounds::new() }; 3];
         for _ in 0..setup.rounds {

@@ -66,7 +66,7 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
     let (bytes, segment) = stage.amount((1 << 30, 64 << 20), (2 << 20, 1 << 20));
     let old = Crafted::write(&dir.join("old"), bytes, segment, &batches);
     let old = old.map_err(|error| said(error.to_string()))?;
-    let setup = stage.setup(3.0);
+    let setup = stage.setup(2.5);
     let load = appends(Durability::Periodic, Some(RATE));
     let mut found = ALL.map(|_| Both {
         engine: Rounds::new(),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const OPENED_S_MAX: f64 = 2.0;
 
 /// No further start after so long: what is far from the target need not be known precisely.
-const LONGEST: Duration = Duration::from_secs(40);
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// Memory of each shard.
 const KIB_MAX: f64 = 12.0;
