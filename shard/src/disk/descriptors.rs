@@ -175,6 +175,12 @@ impl Slot {
         self.handle.borrow().is_some()
     }
 
+    /// Closes the file, if nobody uses it and it has nothing to lose: it will not be used soon.
+    pub(super) fn rest(&self) {
+        self.used.set(false);
+        self.close();
+    }
+
     fn close(&self) -> bool {
         let is_busy = self.handle.borrow().as_ref().map(Rc::strong_count) != Some(1);
         let is_dirty = self.durable.get() < self.changes.get();

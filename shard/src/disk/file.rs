@@ -53,6 +53,16 @@ impl File {
         }
     }
 
+    /// It will not be used soon: it is closed, and opened again when it is, unless it has something
+    /// to lose.
+    pub(crate) fn rest(&self) {
+        match &self.0 {
+            Kind::Real(file) => file.rest(),
+            #[cfg(test)]
+            Kind::Memory(_) => {}
+        }
+    }
+
     /// It lies there from now on.
     pub(crate) fn renamed(&self, path: &Path) {
         match &self.0 {

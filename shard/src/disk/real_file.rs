@@ -92,6 +92,11 @@ impl RealFile {
         self.opened().await
     }
 
+    /// It will not be used soon.
+    pub(super) fn rest(&self) {
+        self.slot.rest();
+    }
+
     /// It has another name from now on.
     pub(super) fn renamed(&self, path: &Path) {
         path.clone_into(&mut self.path.borrow_mut());

@@ -227,6 +227,10 @@ impl Log {
         }
         log.checkpointed = log.flushed;
         log.check();
+        // Most shards are idle, and a descriptor is for those that are not.
+        for segment in log.segments.iter() {
+            segment.log().rest();
+        }
         Ok((log, recovery))
     }
 

@@ -93,6 +93,26 @@ fn full_segments_get_their_indexes_after_the_commit_and_at_the_latest_at_the_clo
 }
 
 #[test]
+fn shards_that_nobody_uses_have_no_file_open_and_one_that_is_written_to_has_its_own() {
+    let root = tempfile::tempdir().unwrap();
+    let rig = Rig {
+        shards: 60,
+        ..Rig::new(1, Durability::OnCommit)
+    };
+    for opening in 0..2 {
+        run_in(&root, rig, move |bench| async move {
+            let open_files = || bench.metric("felix_storage_open_files");
+            assert_eq!(open_files(), 0);
+            for shard in 0..10 {
+                bench.append(shard, batch(&["x"])).await.unwrap();
+                assert_eq!(bench.read(shard, opening).await.unwrap().log_start.get(), 0);
+            }
+            assert_eq!(open_files(), 10);
+        });
+    }
+}
+
+#[test]
 fn a_log_of_many_segments_is_read_with_few_open_files() {
     for durability in [Durability::OnCommit, Durability::Periodic] {
         let rig = Rig {
