@@ -164,7 +164,7 @@ impl<'engine> Appends<'engine> {
         }
         let shard = self.shards[self.turn % self.shards.len()];
         self.turn += 1;
-        self.pace.issued();
+        self.pace.issued(due);
         let batch = self.ready.pop().unwrap_or_else(|| self.batches.batch());
         let append = vec![Append { shard, batch }];
         let handed = self.router.append(append, Acks::All);

@@ -106,7 +106,7 @@ impl Writer<'_> {
                 && let Some(due) = pace.due(now).filter(|due| *due <= now)
             {
                 self.write()?;
-                pace.issued();
+                pace.issued(due);
                 dues.push(due);
             }
             if flushes {

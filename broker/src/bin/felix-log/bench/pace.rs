@@ -17,6 +17,8 @@ pub(crate) struct Pace {
     /// A second; `None`: as soon as there is somebody free.
     rate: Option<f64>,
     issued: u64,
+    /// Of those that count.
+    counting: bool,
     counts_from: Instant,
     end: Instant,
 }
@@ -30,6 +32,7 @@ impl Pace {
             begin,
             rate,
             issued: 0,
+            counting: false,
             counts_from,
             end: counts_from + span,
         }
@@ -42,12 +45,15 @@ impl Pace {
             #[expect(clippy::cast_precision_loss, reason = "fewer than 2^52 appends")]
             Some(rate) => self.begin + Duration::from_secs_f64(self.issued as f64 / rate),
         };
-        (due < self.end && now < self.end + GRACE).then_some(due)
+        // However slow the device is, one counts.
+        let is_left = due < self.end || !self.counting;
+        (is_left && now < self.end + GRACE).then_some(due)
     }
 
-    /// It is made.
-    pub(crate) fn issued(&mut self) {
+    /// The one that was due then is made.
+    pub(crate) fn issued(&mut self, due: Instant) {
         self.issued += 1;
+        self.counting |= self.counts(due);
     }
 
     /// Whether an append that was due then counts.
@@ -84,7 +90,7 @@ mod tests {
         for number in 0..10 {
             let due = begin + Duration::from_secs_f64(f64::from(number) / 1000.0);
             assert_eq!(pace.due(late), Some(due));
-            pace.issued();
+            pace.issued(due);
         }
         assert_eq!(pace.due(late), None, "the round is over");
     }
@@ -93,7 +99,10 @@ mod tests {
     fn a_side_that_cannot_keep_up_is_stopped_some_time_after_the_end() {
         let pace = Pace::begin(Some(1e9), Duration::ZERO, Duration::from_millis(10));
         assert_eq!(pace.due(pace.end + GRACE), None);
-        let closed = Pace::begin(None, Duration::ZERO, Duration::from_millis(10));
-        assert_eq!(closed.due(closed.end), None);
+        let mut closed = Pace::begin(None, Duration::ZERO, Duration::from_millis(10));
+        let end = closed.end;
+        assert_eq!(closed.due(end), Some(end), "none has counted");
+        closed.issued(end);
+        assert_eq!(closed.due(end), None);
     }
 }

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// A directory that is removed with all that is in it when this is dropped, or the process is asked
@@ -82,12 +83,21 @@ pub(crate) fn remove(path: &Path) {
     crate::output::complain(&format_args!("{} could not be removed", path.display()));
 }
 
+/// Set once the process was asked to end and its files go.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether whatever fails now does so because of that.
+pub(crate) fn is_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
 fn remove_when_asked_to_end(path: PathBuf) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             if let Some(signal) = signals.forever().next() {
+                ENDING.store(true, Ordering::Release);
                 remove(&path);
                 std::process::exit(128 + signal);
             }
