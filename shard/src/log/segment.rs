@@ -57,6 +57,8 @@ pub(super) struct Segment {
     indexes: RefCell<Option<Indexes>>,
     /// How often they were taken from the batches instead of a file.
     rebuilds: Cell<u32>,
+    /// Its index files hold what its indexes do: nothing was noted since they were loaded.
+    is_indexed: Cell<bool>,
     index_file: OnceCell<File>,
     time_index_file: OnceCell<File>,
     /// The name that its file was made under, until it has its own.
@@ -90,6 +92,7 @@ impl Segment {
             is_sealed: Cell::new(false),
             indexes: RefCell::new(Some(Indexes::default())),
             rebuilds: Cell::new(0),
+            is_indexed: Cell::new(false),
             index_file: OnceCell::new(),
             time_index_file: OnceCell::new(),
             made_as: RefCell::default(),
@@ -343,6 +346,7 @@ impl Segment {
             .as_mut()
             .expect("a segment that grows has its indexes in memory");
         indexes.note(noted, self.index_interval);
+        self.is_indexed.set(false);
         self.greatest.set(indexes.greatest());
         self.bytes.set(self.bytes.get() + size);
         self.end.set(last.after(1));
@@ -362,6 +366,7 @@ impl Segment {
         self.end.set(end);
         self.greatest.set(greatest);
         self.is_sealed.set(indexes.is_none());
+        self.is_indexed.set(indexes.is_some());
         *self.indexes.borrow_mut() = indexes;
     }
 
@@ -389,8 +394,11 @@ impl Segment {
         Some((bytes.offsets, bytes.times))
     }
 
-    /// Writes both index files, durably.
+    /// Writes both index files, durably, where they are not as they should be.
     pub(super) async fn save_indexes(&self) -> Result<(), LogError> {
+        if self.is_indexed.get() && self.rebuilds.get() == 0 {
+            return Ok(());
+        }
         let Some((offsets, times)) = self.index_bytes().await else {
             return Ok(());
         };

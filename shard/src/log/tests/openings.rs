@@ -1,6 +1,8 @@
 //! Opening again: generations, control batches, what a clean closing saves.
 
 use super::*;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 
 #[test]
 fn reopening_keeps_everything_and_raises_the_generation() {
@@ -152,6 +154,43 @@ fn an_opening_is_idempotent() {
             assert_eq!(recovery.cut_bytes, 0);
             assert_holds(&log, &expected).await;
             kill(log);
+        }
+    });
+}
+
+#[test]
+fn a_closing_after_which_nothing_was_written_writes_nothing() {
+    run(async {
+        for count in [0, 9] {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut log, _) = open(&dir, SMALL).await;
+            let expected: Vec<_> = (0..count).map(|_| append(&mut log, 1, 250)).collect();
+            log.close().await.unwrap();
+            let found = || {
+                let entries = std::fs::read_dir(dir.path()).unwrap();
+                let files = entries.map(|entry| {
+                    let entry = entry.unwrap();
+                    (entry.file_name(), entry.metadata().unwrap().ino())
+                });
+                // An opening raises the generation.
+                let files = files.filter(|(name, _)| name != "generations");
+                files.collect::<BTreeMap<_, _>>()
+            };
+            let before = found();
+            let (log, _) = open(&dir, SMALL).await;
+            log.close().await.unwrap();
+            assert_eq!(found(), before, "a file was replaced");
+            let (mut log, recovery) = open(&dir, SMALL).await;
+            assert_eq!(recovery.rebuilt_indexes, 0);
+            append(&mut log, 1, 250);
+            log.close().await.unwrap();
+            assert_ne!(found(), before);
+            let (log, recovery) = open(&dir, SMALL).await;
+            assert_eq!(recovery.rebuilt_indexes, 0);
+            assert_eq!(
+                all_bytes(&read_all(&log).await[..count]),
+                all_bytes(&expected)
+            );
         }
     });
 }
