@@ -194,14 +194,14 @@ impl Log {
         crashes::judge(&dir)?;
         let recovered = recovery::recover(dir, config, opening).await?;
         let (saved, recovery) = (recovered.checkpoint.clone(), recovered.recovery);
-        let has_table = recovered.has_table;
+        let (has_table, failed) = (recovered.has_table, recovered.failed);
         let mut log = Self::over(recovered, config, opening.generation_floor)?;
         log.generations.begin(log.generation, log.end);
         // One above the floor is also one above all in the log.
         let is_noted = opening.is_floor_noted
             && Some(log.generation) == opening.generation_floor.next()
             && opening.reason == OpenReason::Restart;
-        if !is_noted || !has_table {
+        if !is_noted || !has_table || failed {
             log.generations.save(&log.dir).await?;
             log.is_saved = true;
         }
@@ -216,14 +216,18 @@ impl Log {
             log.last().appended(opening.now);
         }
         log.flush_all().await?;
-        if log.snapshot_end.is_none() && log.end > log.start {
+        if (log.snapshot_end.is_none() || failed) && log.end > log.start {
             // All headers were read for the want of one: not again the next time.
             log.save_snapshot().await?;
         }
         let checkpoint = log.checkpoint(log.end);
-        if saved.as_ref() != Some(&checkpoint) {
+        if saved.as_ref() != Some(&checkpoint) || failed {
             checkpoint.save(&log.dir).await?;
             log.recovery_point = checkpoint.recovery_point;
+        }
+        if failed {
+            // Last: until here the next opening has to know of it.
+            recovery::forget_failed(&log.dir)?;
         }
         log.checkpointed = log.flushed;
         log.check();

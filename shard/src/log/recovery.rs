@@ -62,6 +62,9 @@ pub(super) struct Recovered {
     pub(super) generations: Generations,
     /// There was a generation table.
     pub(super) has_table: bool,
+    /// A write, a flush or the sync of a directory failed before: what the small files hold may be
+    /// in the page cache only.
+    pub(super) failed: bool,
     /// The greatest generation of a batch that was read.
     pub(super) generation_seen: Option<Generation>,
     pub(super) append_time: Timestamp,
@@ -189,6 +192,12 @@ fn recall(segments: &[Rc<Segment>], checkpoint: Option<&Checkpoint>, now: Timest
     }
 }
 
+/// What failed is made up for: the next opening need not know of it.
+pub(super) fn forget_failed(dir: &Dir) -> Result<(), LogError> {
+    let removed = dir.remove_file(FAILED);
+    removed.map_err(|cause| disk_error(dir, "remove", FAILED, cause))
+}
+
 pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::Error) -> LogError {
     LogError::Disk {
         dir: dir.path().to_owned(),
@@ -216,6 +225,7 @@ impl Recoverer {
             producers,
             segments,
             mut recovery,
+            failed,
             ..
         } = self;
         let (producers, snapshot_end) = producers.finish(&dir, &segments, end).await?;
@@ -240,6 +250,7 @@ impl Recoverer {
             checkpoint,
             producers,
             snapshot_end,
+            failed,
             stale,
             recovery,
         })
@@ -463,9 +474,7 @@ impl Recoverer {
             }
         }
         let synced = self.dir.sync().await;
-        synced.map_err(|cause| self.disk("sync the directory", "", cause))?;
-        // Last: until here any failure has to be known to the next opening.
-        self.remove(FAILED)
+        synced.map_err(|cause| self.disk("sync the directory", "", cause))
     }
 
     pub(super) fn remove(&self, name: &str) -> Result<(), LogError> {

@@ -1,7 +1,13 @@
 //! What an opening writes once more after a write or a flush had failed.
 
 use super::*;
+use crate::disk::memory::Faults;
+use crate::log::poison::Distrust;
+use crate::runtime::simulated::Simulation;
+use felix_core::Retention;
+use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The file on the device that each segment is.
 fn inodes(dir: &TempDir) -> Vec<u64> {
@@ -140,5 +146,58 @@ fn damage_below_the_recovery_point_leaves_every_file_as_it_was_after_a_failure_t
         assert!(matches!(error, LogError::Damaged { .. }), "{error}");
         assert_eq!(inodes(&dir), before);
         assert!(dir.path().join("failed").exists(), "it is not mended");
+    });
+}
+
+#[test]
+fn a_checkpoint_whose_name_was_not_synced_is_written_again_before_anything_relies_on_it() {
+    let simulation = Simulation::new(1);
+    let disk = Rc::clone(simulation.disk());
+    let retention = Retention {
+        bytes: NonZeroU64::new(1),
+        age: None,
+    };
+    let opened = || async {
+        let opened = Log::open(Path::new("/log"), SMALL, restart()).await;
+        opened.unwrap().0
+    };
+    let failing = Rc::clone(&disk);
+    let batches = simulation.run(async move {
+        let mut log = opened().await;
+        let batches: Vec<_> = (0..9).map(|_| append(&mut log, 2, 120)).collect();
+        flush(&mut log).await;
+        log.retain(retention, NOW);
+        failing.set_faults(Faults {
+            sync: 10_000,
+            ..Faults::default()
+        });
+        let checkpoint = log.checkpoint(log.durable_end());
+        let error = checkpoint.save(&log.dir).await.unwrap_err();
+        assert!(error.is_failed_sync());
+        let _ = log.poison(error, Distrust::Flushes);
+        kill(log);
+        failing.set_faults(Faults::default());
+        let mut log = opened().await;
+        assert!(log.start() > Offset::ZERO, "as the page cache has it");
+        let mut removal = log.removal().unwrap();
+        while let Some(remains) = removal.next().await {
+            remains.remove(|| true).await.unwrap();
+        }
+        Dir::open(Path::new("/log"))
+            .await
+            .unwrap()
+            .sync()
+            .await
+            .unwrap();
+        batches
+    });
+    disk.lose_power();
+    simulation.run(async move {
+        let log = opened().await;
+        let kept = batches.into_iter();
+        let kept: Vec<_> = kept
+            .filter(|batch| batch.base_offset() >= log.start())
+            .collect();
+        assert_holds(&log, &kept).await;
     });
 }
