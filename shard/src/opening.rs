@@ -105,6 +105,7 @@ impl Owner {
             is_floor_noted: spec.is_floor_noted && shard.last_generation() == Generation::default(),
             now: self.clock().wall(),
             verify: self.config.verify_on_open,
+            failed: shard.is_in_doubt(),
         };
         let begun = self.clock().monotonic();
         let opened = self.open_with_reserve(spec, opening).await;
@@ -160,5 +161,6 @@ fn lost(shard: &Shard) -> Option<Failure> {
         reason,
         // A disk that went away while it was in use may come back in the same way.
         may_pass: was_open,
+        leaves_doubt: false,
     })
 }

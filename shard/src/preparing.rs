@@ -38,7 +38,8 @@ impl Owner {
             return;
         }
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
-        self.tasks().spawn("generations", async move {
+        let suspect = Arc::clone(shard.suspect());
+        let saving = suspect.doing(async move {
             if let Some(saving) = shard.saving() {
                 let saved = saving.run().await;
                 let effects = shard.saved(saved, owner.space().refusal());
@@ -46,6 +47,7 @@ impl Owner {
             }
             shard.duties.saving.set(false);
         });
+        self.tasks().spawn("generations", saving);
     }
 
     /// Has space prepared for a shard, if nobody is at it.

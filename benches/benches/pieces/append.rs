@@ -57,6 +57,7 @@ pub(crate) async fn open(config: LogConfig) -> (TempDir, Log) {
         is_floor_noted: false,
         now: NOW,
         verify: false,
+        failed: false,
     };
     let (log, _) = Log::open(dir.path(), config, opening)
         .await

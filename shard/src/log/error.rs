@@ -158,7 +158,8 @@ impl fmt::Display for Fault {
 impl LogError {
     /// Whether bytes that were written may be missing on the device although the kernel takes them
     /// for clean: whatever the disk failed at, unless it only read.
-    pub(super) fn leaves_doubt(&self) -> bool {
+    #[must_use]
+    pub fn leaves_doubt(&self) -> bool {
         match self {
             Self::Disk { doing, .. } => !READING.contains(doing) && !self.is_full(),
             Self::Damaged { .. }

@@ -107,6 +107,8 @@ pub struct Opening {
     pub now: Timestamp,
     /// Every batch is read and verified, and no index taken on trust.
     pub verify: bool,
+    /// A write or a flush of it failed since, whether or not the disk has the file that says so.
+    pub failed: bool,
 }
 
 /// One shard's log. Lives on the CPU core that opened it.

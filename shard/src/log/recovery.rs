@@ -137,6 +137,7 @@ pub(super) async fn recover(
     let failed = dir
         .size_of(FAILED)
         .map_err(|cause| disk_error(&dir, "read", FAILED, cause))?;
+    let failed = opening.failed || failed.is_some();
     let scan_all = checkpoint.is_none() || generations.is_none();
     let producers = if scan_all {
         // All batches are read anyway, and nothing says that the snapshot is of this log.
@@ -146,7 +147,7 @@ pub(super) async fn recover(
     };
     let mut recoverer = Recoverer {
         dir,
-        failed: failed.is_some(),
+        failed,
         config,
         start,
         recovery_point: checkpoint
@@ -162,7 +163,7 @@ pub(super) async fn recover(
             ..Recovery::default()
         },
         // Of a file that is back after a power loss the next one is to know nothing.
-        changed: failed.is_some() || !next.is_empty(),
+        changed: failed || !next.is_empty(),
     };
     if first > start || (bases.is_empty() && recoverer.recovery_point > start) {
         return Err(recoverer.missing(start));

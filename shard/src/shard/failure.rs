@@ -11,6 +11,8 @@ pub(crate) struct Failure {
     /// Opening the log again may help. If not, the broker has to be started again once somebody
     /// has done something about it.
     pub(crate) may_pass: bool,
+    /// The page cache may say more than the device has, and may not be believed.
+    pub(crate) leaves_doubt: bool,
 }
 
 impl From<LogError> for Failure {
@@ -24,6 +26,7 @@ impl From<&LogError> for Failure {
         Self {
             reason: error.to_string(),
             may_pass: error.may_pass(),
+            leaves_doubt: error.leaves_doubt(),
         }
     }
 }
@@ -125,6 +128,12 @@ impl Shard {
         matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.failure.may_pass)
     }
 
+    /// Whether what its disk failed at is still to be made up for. Kept here, too, because the disk
+    /// may not even have taken the file that says so.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.failure.leaves_doubt)
+    }
+
     /// Whether its log was open since the broker started.
     pub(crate) fn was_open(&self) -> bool {
         matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.was_open)
@@ -145,6 +154,7 @@ impl Shard {
         failed.attempts += 1;
         failed.latest = Some(failure.reason);
         failed.failure.may_pass = failure.may_pass;
+        failed.failure.leaves_doubt |= failure.leaves_doubt;
         failed.attempts
     }
 }

@@ -36,14 +36,14 @@ impl Shard {
         first.is_some_and(|entry| self.room(open, entry.batch.size()) == Room::Free)
     }
 
-    /// There is no room: what is dirty is to be flushed at once. `first`: the shard has had its
-    /// turn, and it was not enough.
+    /// There is no room; where it is the device's, what is dirty is to be flushed at once. `first`:
+    /// the shard has had its turn, and it was not enough.
     pub(super) fn wait(&self, room: Room, first: bool, effects: Effects) -> Effects {
         if room == Room::OfDevice {
             self.unflushed.wait(self.spec.id, first);
         }
         Effects {
-            presses: self.spec.durability != Durability::OnCommit,
+            presses: room == Room::OfDevice,
             ..effects
         }
     }

@@ -228,6 +228,7 @@ fn reading_a_log_of_many_small_batches_leaves_others_their_turns() {
             is_floor_noted: false,
             now: Timestamp(0),
             verify: false,
+            failed: false,
         };
         counted.set(0);
         let opened = Log::open(&spec.directory, rig.config().log, opening).await;

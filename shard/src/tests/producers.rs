@@ -142,6 +142,7 @@ fn a_batch_that_is_sent_again_fails_with_the_first_one() {
         let effects = shard.fail(Failure {
             reason: "its flush".into(),
             may_pass: false,
+            leaves_doubt: false,
         });
         owner.apply(&shard, effects);
         for answer in [first.await, again.await].concat() {

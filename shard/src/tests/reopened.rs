@@ -178,3 +178,33 @@ fn what_became_too_old_while_the_shard_served_nothing_goes_when_it_is_opened_aga
         assert_eq!(start.after(1), end, "the one that grows stays");
     });
 }
+
+#[test]
+fn a_failed_flush_is_made_up_for_though_the_disk_did_not_even_take_word_of_it() {
+    let rig = Rig {
+        durability: Durability::Periodic,
+        segment_bytes_max: 1 << 20,
+        ..rig(Retention::default())
+    };
+    let simulation = Simulation::new(3);
+    let disk = Rc::clone(simulation.disk());
+    life(&simulation, rig, move |router, shard| async move {
+        append(&router, shard).await.unwrap();
+        disk.set_faults(Faults {
+            flush: 10_000,
+            create: 10_000,
+            ..Faults::default()
+        });
+        append(&router, shard).await.unwrap();
+        while !matches!(router.state(shard), Some(ShardState::Failed)) {
+            runtime::sleep(Duration::from_millis(1)).await;
+        }
+        disk.set_faults(Faults::default());
+        opened(&router, shard).await;
+    });
+    simulation.disk().lose_power();
+    life(&simulation, rig, |router, shard| async move {
+        opened(&router, shard).await;
+        assert_eq!(bounds(&router, shard).await, [0, 2].map(Offset::new));
+    });
+}

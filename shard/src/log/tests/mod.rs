@@ -58,6 +58,7 @@ fn restart() -> Opening {
         is_floor_noted: false,
         now: NOW,
         verify: false,
+        failed: false,
     }
 }
 

@@ -39,6 +39,8 @@ struct Sent {
     /// On the device, whatever its policy: it was there at an opening, or the log was closed since.
     durable: bool,
     generation: Option<Generation>,
+    /// It was sent more than once.
+    again: bool,
     timestamps: Vec<Timestamp>,
 }
 
@@ -121,6 +123,7 @@ impl Model {
             known: None,
             durable: false,
             generation: None,
+            again: false,
             timestamps,
         };
         self.sent.insert(id, sent);
@@ -130,6 +133,7 @@ impl Model {
     /// The same batch once more: what a crash took may come back now.
     pub(super) fn send_again(&mut self, id: u64) -> Batch {
         let sent = self.sent.get_mut(&id).expect("it was sent");
+        sent.again = true;
         let is_kept = sent.known.is_some();
         if !is_kept {
             sent.fate = Fate::Open;
@@ -143,15 +147,7 @@ impl Model {
     pub(super) fn acknowledged(&mut self, id: u64, appended: &Appended, now: Duration) {
         self.acknowledged += 1;
         let offset = appended.base_offset;
-        let sent = self.sent.get_mut(&id).expect("it was sent");
-        if let Fate::At(known) = sent.fate
-            && known < appended.log_start
-            && known != offset
-        {
-            // Retention took it, and with it all that was known of its producer: it is a new one.
-            sent.fate = Fate::Open;
-            sent.generation = None;
-        }
+        self.start = self.start.max(appended.log_start);
         self.is_at(id, offset, now);
         let count = self.sent[&id].timestamps.len() as u64;
         self.end = self.end.max(offset.after(count));
@@ -168,7 +164,17 @@ impl Model {
         let sent = self.sent.get_mut(&id).expect("it was sent");
         match sent.fate {
             Fate::Open => sent.fate = Fate::At(offset),
-            Fate::At(known) => assert_eq!(known, offset, "batch {id} is in two places"),
+            Fate::At(known) if known == offset => {}
+            Fate::At(known) => {
+                // A producer all of whose records are deleted is forgotten, and may begin anew.
+                let is_deleted = sent.again && known < self.start;
+                assert!(
+                    is_deleted,
+                    "batch {id} is in two places: {known} and {offset}"
+                );
+                sent.fate = Fate::At(offset);
+                sent.generation = None;
+            }
             Fate::Gone => panic!("batch {id}, which a crash took, is back at {offset}"),
         }
         sent.known.get_or_insert(now);

@@ -55,6 +55,7 @@ pub(crate) fn opening(reason: OpenReason) -> Opening {
         is_floor_noted: false,
         now: NOW,
         verify: false,
+        failed: false,
     }
 }
 
