@@ -11,6 +11,8 @@ write() {
     passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | awk '{n+=$1} END {print n+0}')
     failed=$(sed -n 's/^test result: .* \([0-9]*\) failed.*/\1/p' "$log" | awk '{n+=$1} END {print n+0}')
     seeds=$(grep -o 'FELIX_TESTS_SEED=[0-9]*' "$log" | sort -u | tr '\n' ' ')
+    stories=$(sed -n 's/^\([0-9]* stories\): .*/\1/p' "$log" | head -1)
+    first=$(sed -n 's/^FELIX_TESTS_SIMULATED_SEED=\([0-9]*\) and those.*/\1/p' "$log" | head -1)
     cat >docs/test-full.md <<PAGE
 # The last full run
 
@@ -21,6 +23,7 @@ through each codec, 100 rounds of kill -9 under load, on a debug and on a releas
 |---|---|
 | when | $(date -u '+%Y-%m-%d %H:%M UTC') |
 | result | $status: $passed passed, $failed failed, in $((($(date +%s) - begin) / 60)) minutes |
+| simulation | ${stories:-none}, from seed ${first:-none} on |
 | seeds | ${seeds:-none} |
 | machine | $(nproc) processors ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)), Linux $(uname -r) |
 | tools | $(rustc --version | cut -d' ' -f1-2), $(kcat -V | sed -n 's/^Version \([^ ]*\) .*\(librdkafka [^ ]*\) .*/kcat \1 with \2/p'), $(grep -v '^#' tests/python/requirements.txt) |

@@ -17,9 +17,10 @@ const IO_MEMORY_BYTES: usize = 64 << 10;
 const PREEMPT_TIMER: Duration = Duration::from_micros(200);
 
 /// Threads of a core for file work that is not on the ring: a sync of a directory after a roll, a
-/// small file replaced. A shard has two such pieces of work under way at most, so a device that is
-/// stuck under a few leaves the others threads.
-const BLOCKING_THREADS: usize = 8;
+/// small file replaced. A shard has five such pieces of work under way at most (its directory, upkeep,
+/// space or the next segment, write-back, a removal), so a device that is stuck under a few leaves the
+/// others threads.
+const BLOCKING_THREADS: usize = 16;
 
 /// Runs `life` to its end on the calling thread, which is the core's from here on and is kept on
 /// the processor.

@@ -111,8 +111,9 @@ pub const WATCHED_SHARDS_IN_ANY_CASE_MAX: usize = 8;
 pub const LANE_CREDITS: usize = 256;
 
 /// Flushes that all cores together have submitted to one device at once. Enough for a device's queue,
-/// few enough that a read behind them is not starved: a thousand shards take a sixth less time than
-/// with 32, and half of that with 16 (`docs/decisions/0010-flushes.md`). Each core has an equal share.
+/// few enough for reads to come between them: a thousand shards take three fifths of the time that they
+/// take with 32, and half of that with 16 (`docs/decisions/0009-flushes.md`). Each core has an equal
+/// share.
 pub const DEVICE_FLUSHES_IN_FLIGHT_MAX: usize = 64;
 
 /// The least share of a core, however many there are: one of an append that waits for its flush, and

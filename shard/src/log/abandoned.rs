@@ -3,48 +3,58 @@
 use super::error::LogError;
 use super::recovery::disk_error;
 use super::segment::log_name;
-use crate::disk::{Dir, Patience};
+use super::verify::occupied_in;
+use crate::disk::{Dir, File, Patience};
 use felix_core::Offset;
 use felix_core::batch::{HEADER_BYTES, Header};
+use std::io;
+
+/// What became of such files.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Files that were removed.
+    pub(super) removed: u32,
+    /// Bytes in them up to the last that is not zero: of batches whose first was torn.
+    pub(super) dropped_bytes: u64,
+}
 
 /// Gives a file that a segment has begun in the name of that segment, and adds it to `bases`; removes
 /// the others. Its first batch says where it begins. That it belongs there, as the segment after
-/// all others, is judged like that of any other segment. How many were removed.
+/// all others, is judged like that of any other segment.
 pub(super) async fn settle(
     dir: &Dir,
     names: &[String],
     bases: &mut Vec<Offset>,
-) -> Result<u32, LogError> {
-    let mut count = 0;
+) -> Result<Settled, LogError> {
+    let mut settled = Settled::default();
     for name in names {
-        let begun = begun_at(dir, name).await?;
+        let failed = |doing, cause| disk_error(dir, doing, name, cause);
+        let Some(file) = dir.open_file(name).await.map_err(|e| failed("open", e))? else {
+            continue;
+        };
+        let begun = begun_at(&file).await.map_err(|e| failed("read", e))?;
         match begun.filter(|base| bases.last().is_none_or(|last| last < base)) {
             Some(base) => {
                 let named = dir.rename(name, &log_name(base));
-                named.map_err(|cause| disk_error(dir, "rename", name, cause))?;
+                named.map_err(|cause| failed("rename", cause))?;
                 bases.push(base);
             }
             None => {
+                let bytes = occupied_in(&file, 0).await;
+                settled.dropped_bytes += bytes.map_err(|e| failed("read", e))?;
                 let removed = dir.remove_file(name);
-                removed.map_err(|cause| disk_error(dir, "remove", name, cause))?;
-                count += 1;
+                removed.map_err(|cause| failed("remove", cause))?;
+                settled.removed += 1;
             }
         }
     }
-    Ok(count)
+    Ok(settled)
 }
 
 /// Where the segment begins that has begun in the file; `None`: there is none, or its first batch was
-/// torn, and then nobody was told of any.
-async fn begun_at(dir: &Dir, name: &str) -> Result<Option<Offset>, LogError> {
-    let read = |cause| disk_error(dir, "read", name, cause);
-    let Some(file) = dir.open_file(name).await.map_err(read)? else {
-        return Ok(None);
-    };
-    let bytes = file
-        .read(0, HEADER_BYTES, Patience::Wait)
-        .await
-        .map_err(read)?;
+/// torn, and then what is there was never flushed.
+async fn begun_at(file: &File) -> io::Result<Option<Offset>> {
+    let bytes = file.read(0, HEADER_BYTES, Patience::Wait).await?;
     let header = Header::read(&bytes).ok();
     Ok(header.and_then(|header| Offset::from_wire(header.base_offset)))
 }

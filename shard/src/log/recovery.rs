@@ -159,7 +159,8 @@ pub(super) async fn recover(
         producers,
         segments: Vec::new(),
         recovery: Recovery {
-            abandoned_rolls: abandoned,
+            abandoned_rolls: abandoned.removed,
+            cut_bytes: abandoned.dropped_bytes,
             ..Recovery::default()
         },
         // Of a file that is back after a power loss the next one is to know nothing.

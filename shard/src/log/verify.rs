@@ -3,7 +3,7 @@
 use super::error::{Fault, LogError};
 use super::segment::Segment;
 use super::walk::{Step, Walk};
-use crate::disk::Patience;
+use crate::disk::{File, Patience};
 use crate::runtime;
 use felix_core::limits::{LOG_ROOM, SEGMENT_SPAN_MAX};
 use felix_core::{Generation, Offset, PlacedBatch};
@@ -93,11 +93,16 @@ pub(super) fn has_room(end: Offset) -> bool {
 
 /// Bytes from `position` up to the last that is not zero.
 pub(super) async fn occupied(segment: &Segment, position: u64) -> Result<u64, LogError> {
+    let bytes = occupied_in(segment.log(), position).await;
+    bytes.map_err(|cause| segment.disk_error("read", Some(position), cause))
+}
+
+/// The same of a file that is none of the log's.
+pub(super) async fn occupied_in(file: &File, position: u64) -> io::Result<u64> {
     let mut at = position;
     let mut end = position;
     loop {
-        let read = segment.log().read(at, CHUNK_BYTES, Patience::Wait).await;
-        let chunk = read.map_err(|cause| segment.disk_error("read", Some(at), cause))?;
+        let chunk = file.read(at, CHUNK_BYTES, Patience::Wait).await?;
         if chunk.is_empty() {
             return Ok(end - position);
         }

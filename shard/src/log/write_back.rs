@@ -1,5 +1,5 @@
 //! Having the kernel write to the device before the flush: of what is flushed every interval, or
-//! never, most is then there already, and the flush is short. `docs/decisions/0010-flushes.md` has the
+//! never, most is then there already, and the flush is short. `docs/decisions/0009-flushes.md` has the
 //! measurement.
 
 use super::Log;

@@ -2,11 +2,25 @@
 
 use super::batches::{Batches, Stands};
 use super::segment::SegmentFile;
+use super::verdict::Consequence;
 use super::verify::Verifier;
 use felix_core::Offset;
 use std::io;
 
 impl Verifier<'_> {
+    /// A file made for a next segment that none has begun in, or whose first batch is torn.
+    pub(super) fn unbegun(&mut self, name: &str) -> io::Result<()> {
+        let bytes = Batches::open(&self.dir.join(name))?.occupied()?;
+        if bytes > 0 {
+            let what = "its first batch is torn, and it has no name of its own";
+            self.find(name, 0, what, Consequence::Cut { bytes });
+        } else {
+            let note = format!("{name} has no segment; an opening removes it");
+            self.verdict.notes.push(note);
+        }
+        Ok(())
+    }
+
     /// The next segments without those that lie within the one before, which was found whole up to
     /// `end`, and cannot be of this log.
     pub(super) fn without_leftovers<'a>(

@@ -51,9 +51,9 @@ pub fn verify(
         verifier.find(name, 0, what, Consequence::Remade);
     }
     if !options.is_in_use {
-        let unbegun = contents.unbegun.iter();
-        let notes = unbegun.map(|name| format!("{name} has no segment; an opening removes it"));
-        verifier.verdict.notes.extend(notes);
+        for name in &contents.unbegun {
+            verifier.unbegun(name)?;
+        }
     }
     verifier.segments(&contents.segments)?;
     verifier.producers();
@@ -61,7 +61,7 @@ pub fn verify(
 }
 
 pub(super) struct Verifier<'a> {
-    dir: &'a Path,
+    pub(super) dir: &'a Path,
     options: Options,
     visit: &'a mut dyn FnMut(&SegmentFile, u64, &PlacedBatch),
     checkpoint: Option<Checkpoint>,
@@ -152,7 +152,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    fn find(
+    pub(super) fn find(
         &mut self,
         file: &str,
         position: u64,

@@ -246,3 +246,24 @@ fn whatever_names_a_power_loss_leaves_what_was_flushed_is_there_and_nothing_out_
     }
     assert!(rolls_ahead > 3000, "{rolls_ahead} segments were seen");
 }
+
+#[test]
+fn what_a_torn_first_batch_takes_with_it_is_counted() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let ((mut log, _), mut batches) = (open(&dir, SMALL).await, Vec::new());
+        make_next(&mut log, &mut batches).await;
+        roll(&mut log, &mut batches);
+        kill(log);
+        let next = files(&dir, "next").pop().unwrap();
+        let mut bytes = std::fs::read(&next).unwrap();
+        bytes[16] ^= 1;
+        std::fs::write(&next, bytes).unwrap();
+        let (log, recovery) = open(&dir, SMALL).await;
+        let lost = batches.pop().unwrap();
+        let last = lost.bytes().iter().rposition(|byte| *byte != 0).unwrap();
+        assert_eq!(recovery.abandoned_rolls, 1);
+        assert_eq!(recovery.cut_bytes, last as u64 + 1);
+        assert_holds(&log, &batches).await;
+    });
+}
