@@ -42,7 +42,7 @@ impl Owner {
         let saving = suspect.doing(async move {
             if let Some(saving) = shard.saving() {
                 let saved = saving.run().await;
-                let effects = shard.saved(saved, owner.space().refusal());
+                let effects = shard.saved(saved, owner.space().refusal(), owner.metrics());
                 owner.apply(&shard, effects);
             }
             shard.duties.saving.set(false);

@@ -30,20 +30,28 @@ impl Shard {
         }
     }
 
-    /// Whether there are parked appends, and room for the first.
+    /// Whether there are parked appends, and room for the first. Where only the device has none for
+    /// it, it stands in line from here on: nothing else would remember it.
     pub(super) fn has_room_for_parked(&self, open: &Open) -> bool {
-        let first = open.parked.front();
-        first.is_some_and(|entry| self.room(open, entry.batch.size()) == Room::Free)
+        let Some(first) = open.parked.front() else {
+            return false;
+        };
+        let room = self.room(open, first.batch.size());
+        if room == Room::OfDevice {
+            self.unflushed.wait(self.spec.id, false);
+        }
+        room == Room::Free
     }
 
-    /// There is no room; where it is the device's, what is dirty is to be flushed at once. `first`:
-    /// the shard has had its turn, and it was not enough.
+    /// There is no room. Where that is for what is not flushed, of the device or of the shard alone,
+    /// it is to be flushed at once. `first`: the shard has had its turn, and it was not enough.
     pub(super) fn wait(&self, room: Room, first: bool, effects: Effects) -> Effects {
         if room == Room::OfDevice {
             self.unflushed.wait(self.spec.id, first);
         }
+        let awaits_commits = self.spec.durability == Durability::OnCommit;
         Effects {
-            presses: room == Room::OfDevice,
+            presses: !awaits_commits && self.unflushed.room() != Room::Free,
             ..effects
         }
     }
@@ -99,13 +107,15 @@ impl Shard {
         open.parked = left;
         let settled = !expired.is_empty();
         metrics.expired_appends.add(byte_count(expired.len()));
-        self.owed.borrow_mut().push_back(Owed {
-            waiting: VecDeque::new(),
-            mark: open.mark,
-            repeats: Repeats::default(),
-            parked: expired,
-            error: ShardError::NoRoomInTime,
-        });
+        if settled {
+            self.owed.borrow_mut().push_back(Owed {
+                waiting: VecDeque::new(),
+                mark: open.mark,
+                repeats: Repeats::default(),
+                parked: expired,
+                error: ShardError::NoRoomInTime,
+            });
+        }
         Effects {
             settled,
             room: self.has_room_for_parked(open),

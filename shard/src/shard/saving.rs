@@ -1,7 +1,8 @@
 //! Noting the generation of an opening before the first batch.
 
-use super::{Effects, Phase, Shard};
+use super::{Effects, Phase, Shard, byte_count};
 use crate::log::{LogError, Saving};
+use crate::metrics::CoreMetrics;
 use crate::settling::Owed;
 use crate::shard::Repeats;
 use felix_core::{Generation, ShardError};
@@ -20,7 +21,12 @@ impl Shard {
 
     /// Takes it back. What waits for it has room now; where there is no space, it is refused with
     /// `full`.
-    pub(crate) fn saved(&self, result: Result<(), LogError>, full: ShardError) -> Effects {
+    pub(crate) fn saved(
+        &self,
+        result: Result<(), LogError>,
+        full: ShardError,
+        metrics: &CoreMetrics,
+    ) -> Effects {
         let mut phase = self.phase.borrow_mut();
         let Phase::Open(open) = &mut *phase else {
             return Effects::default();
@@ -32,6 +38,7 @@ impl Shard {
             },
             Err(error) if error.is_full() => {
                 let parked = std::mem::take(&mut open.parked);
+                metrics.refused_appends.add(byte_count(parked.len()));
                 self.owed.borrow_mut().push_back(Owed {
                     waiting: VecDeque::new(),
                     mark: open.mark,

@@ -189,6 +189,61 @@ fn a_file_that_is_stuck_leaves_half_of_its_device_to_others() {
 }
 
 #[test]
+fn a_shard_that_has_its_half_and_that_no_round_takes_is_flushed_all_the_same() {
+    let rig = Rig {
+        dirty: DirtyBounds {
+            soft_bytes: 19_000,
+            hard_bytes: 20_000,
+        },
+        ..rig(Durability::None, 1)
+    };
+    life_of_core(&Simulation::new(8), rig, &[rig], move |core| async move {
+        let shard = shards(rig)[0];
+        for _ in 0..40 {
+            hand_over(&core, shard, None).await.unwrap();
+        }
+        assert!(
+            now() < ms(1_000),
+            "nobody asked for a flush until {:?}",
+            now()
+        );
+    });
+}
+
+#[test]
+fn an_append_that_waited_for_its_generation_gets_room_on_a_device_that_is_full() {
+    let rig = Rig {
+        noted_floor: Some(5),
+        ..rig(Durability::Periodic, 3)
+    };
+    // The first one makes the table.
+    let simulation = Simulation::new(9);
+    life_of_core(&simulation, rig, &[rig], |_| async {});
+    life_of_core(&simulation, rig, &[rig], move |core| async move {
+        let (begun, shards) = (now(), shards(rig));
+        for shard in &shards[..2] {
+            hand_over(&core, *shard, None).await.unwrap();
+        }
+        // The generation is noted while the others fill the device.
+        let first = runtime::spawn_local(hand_over(&core, shards[2], None));
+        set_faults(slow(ms(20)));
+        let others = shards[..2].iter().cycle().take(400);
+        let others: Vec<_> = others.map(|shard| hand_over(&core, *shard, None)).collect();
+        let others = runtime::spawn_local(join_all(others));
+        first.join().await.unwrap();
+        for result in others.join().await {
+            result.unwrap();
+        }
+        assert_eq!(metric(&core, "felix_shard_parked_appends"), 0);
+        assert!(
+            now() - begun < ms(5_000),
+            "it waited for {:?}",
+            now() - begun
+        );
+    });
+}
+
+#[test]
 fn shards_that_fail_leave_their_room_to_appends_that_wait() {
     let rig = rig(Durability::Periodic, 3);
     life_of_core(&Simulation::new(5), rig, &[rig], move |core| async move {
