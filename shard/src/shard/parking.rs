@@ -91,9 +91,7 @@ impl Shard {
 
     /// When the next parked append is to be refused.
     pub(crate) fn first_deadline(&self) -> Option<Monotonic> {
-        let phase = self.phase.borrow();
-        let parked = phase.open().ok()?.parked.iter();
-        parked.filter_map(|entry| entry.deadline).min()
+        self.phase.borrow().open().ok()?.first_deadline()
     }
 
     /// Refuses the parked appends whose deadline has come.
@@ -101,6 +99,9 @@ impl Shard {
         let Phase::Open(open) = &mut *self.phase.borrow_mut() else {
             return Effects::default();
         };
+        if !open.log.is_saved() {
+            return Effects::default();
+        }
         let is_expired = |entry: &Entry| entry.deadline.is_some_and(|deadline| deadline <= now);
         let all = std::mem::take(&mut open.parked).into_iter();
         let (expired, left): (VecDeque<_>, VecDeque<_>) = all.partition(is_expired);
@@ -125,6 +126,13 @@ impl Shard {
 }
 
 impl Open {
+    /// When the next parked append is to be refused; `None` also while they wait for the generation
+    /// to be noted, which is over soon and says nothing of room.
+    pub(super) fn first_deadline(&self) -> Option<Monotonic> {
+        let parked = self.parked.iter().filter(|_| self.log.is_saved());
+        parked.filter_map(|entry| entry.deadline).min()
+    }
+
     /// Keeps an append until there is room.
     pub(super) fn park(&mut self, entry: Entry, writer: &Writer<'_>) -> Effects {
         writer.metrics.parked_appends.increment();

@@ -34,6 +34,7 @@ impl Shard {
         match open.log.saved(result) {
             Ok(()) => Effects {
                 room: self.has_room_for_parked(open),
+                deadline: open.first_deadline(),
                 ..Effects::default()
             },
             Err(error) if error.is_full() => {

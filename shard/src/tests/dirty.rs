@@ -219,6 +219,10 @@ fn an_append_that_waited_for_its_generation_gets_room_on_a_device_that_is_full()
     // The first one makes the table.
     let simulation = Simulation::new(9);
     life_of_core(&simulation, rig, &[rig], |_| async {});
+    let rig = Rig {
+        noted_floor: Some(6),
+        ..rig
+    };
     life_of_core(&simulation, rig, &[rig], move |core| async move {
         let (begun, shards) = (now(), shards(rig));
         for shard in &shards[..2] {
@@ -241,6 +245,33 @@ fn an_append_that_waited_for_its_generation_gets_room_on_a_device_that_is_full()
             now() - begun
         );
     });
+}
+
+#[test]
+fn an_append_that_waits_for_its_generation_is_not_refused_for_want_of_room() {
+    for durability in [Durability::Periodic, Durability::None] {
+        let rig = Rig {
+            noted_floor: Some(5),
+            ..rig(durability, 1)
+        };
+        let simulation = Simulation::new(10);
+        // The first one makes the table.
+        life_of_core(&simulation, rig, &[rig], |_| async {});
+        let rig = Rig {
+            noted_floor: Some(6),
+            ..rig
+        };
+        life_of_core(&simulation, rig, &[rig], move |core| async move {
+            set_faults(slow(ms(20)));
+            let shard = shards(rig)[0];
+            let waits = runtime::spawn_local(hand_over(&core, shard, Some(now())));
+            let other = runtime::spawn_local(hand_over(&core, shard, Some(now() + ms(1))));
+            runtime::sleep(ms(5)).await;
+            assert_eq!(metric(&core, "felix_shard_parked_appends"), 2);
+            waits.join().await.unwrap();
+            other.join().await.unwrap();
+        });
+    }
 }
 
 #[test]
