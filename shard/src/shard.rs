@@ -300,7 +300,12 @@ impl Shard {
         };
         let room = self.room(open, next.batch.size());
         if room != Room::Free {
-            return (0, self.wait(room, true, Effects::default()));
+            let deadline = open.first_deadline();
+            let waits = Effects {
+                deadline,
+                ..Effects::default()
+            };
+            return (0, self.wait(room, true, waits));
         }
         let entry = open.parked.pop_front().expect("there is room for one");
         let size = entry.batch.size();

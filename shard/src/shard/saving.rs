@@ -32,11 +32,16 @@ impl Shard {
             return Effects::default();
         };
         match open.log.saved(result) {
-            Ok(()) => Effects {
-                room: self.has_room_for_parked(open),
-                deadline: open.first_deadline(),
-                ..Effects::default()
-            },
+            Ok(()) => {
+                // Deadlines are for room: those that are placed now have kept theirs.
+                let room = self.has_room_for_parked(open);
+                let deadline = open.first_deadline().filter(|_| !room);
+                Effects {
+                    room,
+                    deadline,
+                    ..Effects::default()
+                }
+            }
             Err(error) if error.is_full() => {
                 let parked = std::mem::take(&mut open.parked);
                 metrics.refused_appends.add(byte_count(parked.len()));
