@@ -230,6 +230,8 @@ fn what_the_page_cache_has_costs_no_read_on_the_ring_and_what_it_lacks_one_for_e
     // What was written last is in the broker's own memory until it starts again.
     assert!(broker.terminate().success());
     broker.start_again();
+    // An idle shard has no file open; the first reader opens it.
+    fetch_all(broker.port(), TOPIC, RECORDS);
     let (path, descriptor) = segment(&broker, TOPIC, 0);
     if is_in_memory(&path) {
         trace::not_checked(TOPIC, "temporary files are on no device");
