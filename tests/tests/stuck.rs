@@ -106,7 +106,11 @@ fn while_many_flushes_are_stuck_and_one_of_them_has_several_files_others_commit(
     // Long enough that all is written before the first flush. One that is held, or the flush of
     // prepared space, would hold up further writes: this file system locks the file for it.
     let rare = ("FELIX_DURABLE_FSYNC_INTERVAL_MS", "10000");
-    let broker = Broker::start_on(&disk.path().join("data"), &streams(), &[small, rare]);
+    // Nor does a round begin for what is not flushed.
+    let soft = ("FELIX_DIRTY_BYTES_SOFT", "1073741824");
+    let hard = ("FELIX_DIRTY_BYTES_HARD", "2147483648");
+    let settings = [small, rare, soft, hard];
+    let broker = Broker::start_on(&disk.path().join("data"), &streams(), &settings);
     // More than a segment for each, so that a flush has two files.
     let mut wire = Wire::connect(broker.port());
     let shards = i32::try_from(SHARDS).expect("few");
