@@ -85,7 +85,7 @@ impl Client {
 
     /// Nothing more comes, and the connection ends. With a reset, if something was not read.
     fn expect_end(&mut self) {
-        let end = self.0.read(&mut [0; 64]);
+        let end = self.0.read_to_end(&mut Vec::new());
         match end {
             Ok(count) => assert_eq!(count, 0),
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),

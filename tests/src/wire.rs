@@ -185,6 +185,17 @@ impl Wire {
     }
 }
 
+/// Awaits the end of a connection, before which nothing more may come. A reset is none, and a read
+/// that a stopped and continued process interrupts is taken up again.
+pub fn expect_end(mut stream: &TcpStream) {
+    let before = stream.read_to_end(&mut Vec::new());
+    assert_eq!(
+        before.expect("an end, not a reset"),
+        0,
+        "bytes before the end"
+    );
+}
+
 /// A request to write these records to one partition with acks=all.
 #[must_use]
 pub fn produce_request(topic: &'static str, partition: i32, records: Bytes) -> ProduceRequest {

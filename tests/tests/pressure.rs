@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use felix_core::Timestamp;
 use felix_core::batch::BatchBuilder;
-use felix_tests::wire::{Wire, produce_request};
+use felix_tests::wire::{Wire, expect_end, produce_request};
 use felix_tests::{Broker, Stream, eventually, within};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{ProduceRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use socket2::{Domain, Socket, Type};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,17 +85,14 @@ fn a_connection_that_asks_nothing_is_closed_with_a_clean_end_and_a_waiting_one_i
     let mut half = TcpStream::connect(("127.0.0.1", broker.port())).expect("it listens");
     half.write_all(&[0, 0, 0, 100, 0]).expect("it is read");
     for wire in idle {
-        let mut socket = wire.socket();
-        let ended = within(PATIENCE, || socket.read(&mut [0]));
-        assert_eq!(ended.expect("an end, not a reset"), 0);
+        within(PATIENCE, || expect_end(wire.socket()));
     }
     half.set_read_timeout(Some(PATIENCE)).expect("not zero");
-    assert_eq!(half.read(&mut [0]).expect("an end, not a reset"), 0);
+    expect_end(&half);
     // All of the above were idle for longer than this one has waited.
     let answer = polling.receive_fetch();
     assert_eq!(answer.responses[0].partitions[0].error_code, 0);
-    let mut socket = polling.socket();
-    assert_eq!(socket.read(&mut [0]).expect("then it is idle, too"), 0);
+    expect_end(polling.socket());
     assert_eq!(broker.metric("felix_kafka_idle_closed_total"), 7.0);
     eventually("they leave nothing behind", || {
         broker.metric("felix_kafka_connections") == 0.0
@@ -123,8 +120,7 @@ fn a_request_that_takes_longer_than_the_idle_timeout_to_arrive_is_not_idle() {
     let answer = wire.receive::<ProduceRequest>(7);
     assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
     // With nothing more to say it is idle like any other.
-    let mut socket = wire.socket();
-    assert_eq!(socket.read(&mut [0]).expect("an end, not a reset"), 0);
+    expect_end(wire.socket());
     assert_eq!(broker.metric("felix_kafka_idle_closed_total"), 1.0);
 }
 
@@ -151,8 +147,7 @@ fn a_peer_that_is_closed_while_it_sends_still_gets_what_it_was_answered() {
             .expect("the kernel takes it");
         let answer = wire.receive_fetch();
         assert_eq!(answer.responses[0].partitions[0].error_code, 0);
-        let ended = wire.socket().read(&mut [0]);
-        assert_eq!(ended.expect("an end, not a reset"), 0);
+        expect_end(wire.socket());
         // A socket that is closed for good would answer the first of these with a reset, and the
         // next would fail.
         for _ in 0..3 {

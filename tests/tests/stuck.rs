@@ -4,9 +4,9 @@
 //! Needs FUSE and the right to mount. Where they are not to be had the tests say so and prove
 //! nothing; in CI and in a full run they fail then.
 
-use felix_tests::wire::Wire;
+use felix_tests::wire::{Wire, expect_end};
 use felix_tests::{Broker, HeldDisk, Policy, Stream};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -186,7 +186,7 @@ fn a_broker_that_is_told_to_end_while_a_flush_is_stuck_answers_the_waiting_once_
     others_go_on(&mut other, 1);
     let ended = broker.terminate_and(|| {
         // Whoever awaits nothing is let go as soon as it begins to end.
-        assert_eq!(other.socket().read(&mut [0]).expect("a clean end"), 0);
+        expect_end(other.socket());
         assert_unanswered(&stuck);
         drop(hold);
         assert_eq!(stuck.receive_produce(), (0, 0));

@@ -72,7 +72,7 @@ fn a_shutdown_closes_idle_connections_and_does_not_wait_for_them() {
     let mut broker = Broker::start(temp.path(), &["--shutdown-drain-timeout-ms=3600000"]);
     let mut idle = enter(broker.kafka()).unwrap();
     broker.signal(rustix::process::Signal::TERM);
-    assert_eq!(idle.read(&mut [0]).unwrap(), 0);
+    assert_eq!(idle.read_to_end(&mut Vec::new()).unwrap(), 0);
     let (status, lines) = broker.wait();
     assert_eq!(status.code(), Some(0), "{lines:#?}");
 }
