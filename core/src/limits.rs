@@ -154,6 +154,10 @@ pub const DEVICE_WAITERS_MAX: usize = FILES_FLUSHED_AT_ONCE_MAX
 /// open are served meanwhile.
 pub const SHARDS_OPENING_MAX: usize = 4;
 
+/// Shards of one core whose segments are written once more at once, after a failed write or flush: each
+/// takes the space of a segment while it does.
+pub const REWRITES_IN_FLIGHT_MAX: usize = 1;
+
 /// Batches of one producer whose landing place a shard remembers, so that one that is sent again is
 /// answered with it (claim 184). Clients have five on the way at most. A producer that has written
 /// as many takes some 2 KiB.

@@ -28,6 +28,7 @@ mod overdue;
 mod owner;
 mod parking;
 mod pieces;
+mod places;
 mod placing;
 mod polling;
 mod port;

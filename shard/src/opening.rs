@@ -1,7 +1,7 @@
 //! Opening the logs of the shards that a core owns.
 
 use crate::event::{Event, step_aside};
-use crate::log::{Log, LogError, OpenReason, Opening, Recovery};
+use crate::log::{self, Log, LogError, OpenReason, Opening, Recovery};
 use crate::owner::Owner;
 use crate::shard::{Failure, Shard};
 use crate::spec::ShardSpec;
@@ -59,9 +59,11 @@ impl Owner {
             stream::iter(own)
                 .map(|shard| {
                     let suspect = Arc::clone(shard.suspect());
-                    suspect.doing(owner.open_shard(shard))
+                    let opening = Box::pin(suspect.doing(owner.open_shard(shard)));
+                    owner.reopenings.places.hold(opening)
                 })
-                .buffer_unordered(SHARDS_OPENING_MAX)
+                // With those that have given up their places.
+                .buffer_unordered(2 * SHARDS_OPENING_MAX)
                 .for_each(|()| async {})
                 .await;
         });
@@ -106,9 +108,16 @@ impl Owner {
             now: self.clock().wall(),
             verify: self.config.verify_on_open,
             failed: shard.is_in_doubt(),
+            kept_free_bytes: self.space().kept_free_bytes(),
         };
         let begun = self.clock().monotonic();
-        let opened = self.open_with_reserve(spec, opening).await;
+        let opened = self.open_with_reserve(spec, opening);
+        let opened = if opening.failed || log::is_failed(&spec.directory) {
+            // What it has to write again takes space that others shall not count on meanwhile.
+            self.reopenings.rewrites.hold(opened).await
+        } else {
+            opened.await
+        };
         let metrics = self.metrics();
         metrics.recovery_us.record(begun, self.clock().monotonic());
         let (log, recovery) = opened?;

@@ -1,11 +1,12 @@
 //! Opening the log of a shard again that failed in a running broker: a device may have been away,
 //! or full, for a while only. A task for each shard that failed, and none for the others.
 
-use crate::event::{Credits, step_aside};
+use crate::event::step_aside;
 use crate::owner::Owner;
+use crate::places::Places;
 use crate::runtime;
 use crate::shard::Shard;
-use felix_core::limits::SHARDS_OPENING_MAX;
+use felix_core::limits::{REWRITES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::rc::Rc;
@@ -18,17 +19,24 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// How long an opening, or a segment that is written once more, holds up the next: far longer than a
+/// segment takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What a core keeps for shards that are opened again.
 #[derive(Debug)]
 pub(crate) struct Reopenings {
     /// Opening reads and writes whole segments: as many at once as at a start.
-    places: Credits,
+    pub(crate) places: Places,
+    /// For those of them, and of those at a start, that write segments once more.
+    pub(crate) rewrites: Places,
 }
 
 impl Default for Reopenings {
     fn default() -> Self {
         Self {
-            places: Credits::new(SHARDS_OPENING_MAX),
+            places: Places::new(SHARDS_OPENING_MAX, PATIENCE),
+            rewrites: Places::new(REWRITES_IN_FLIGHT_MAX, PATIENCE),
         }
     }
 }
@@ -48,13 +56,10 @@ impl Owner {
                     // Its last flush is still ahead, or one is stuck.
                     continue;
                 }
-                let _place = owner.reopenings.places.permit().await;
-                if owner.is_closing() {
-                    return;
-                }
                 pause = (pause * 2).min(PAUSE_MAX);
                 let attempt = owner.try_again(&shard, pause);
-                if Arc::clone(shard.suspect()).doing(attempt).await {
+                let attempt = Box::pin(Arc::clone(shard.suspect()).doing(attempt));
+                if owner.reopenings.places.hold(attempt).await {
                     return;
                 }
             }
@@ -72,6 +77,9 @@ impl Owner {
 
     /// One attempt; whether the shard is open. `pause`: to the next one.
     async fn try_again(self: &Rc<Self>, shard: &Rc<Shard>, pause: Duration) -> bool {
+        if self.is_closing() {
+            return false;
+        }
         let name = &*shard.spec().name;
         match self.open_log(shard).await {
             Ok(log) => {

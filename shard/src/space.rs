@@ -162,6 +162,11 @@ impl Space {
         !self.full.replace(true)
     }
 
+    /// Bytes to be kept free, less where that is more than a twentieth of the file system.
+    pub(crate) fn kept_free_bytes(&self) -> u64 {
+        self.kept.free_bytes_min
+    }
+
     /// Bytes kept free, as it is for this file system.
     pub(crate) fn free_bytes_min(&self) -> u64 {
         self.seen.get().free.kept(self.kept.free_bytes_min)

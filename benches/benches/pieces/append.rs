@@ -58,6 +58,7 @@ pub(crate) async fn open(config: LogConfig) -> (TempDir, Log) {
         now: NOW,
         verify: false,
         failed: false,
+        kept_free_bytes: 0,
     };
     let (log, _) = Log::open(dir.path(), config, opening)
         .await

@@ -1,9 +1,9 @@
 //! The directory of one shard's log.
 
-use super::File;
 #[cfg(test)]
 use super::memory::MemoryDir;
 use super::real_dir::RealDir;
+use super::{File, Free};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -192,6 +192,18 @@ impl Dir {
             Kind::Real(dir) => dir.sync().await,
             #[cfg(test)]
             Kind::Memory(dir) => dir.sync().await,
+        }
+    }
+
+    /// What is free on the file system that it lies on, asked on a blocking thread.
+    ///
+    /// # Errors
+    /// The disk's own fault.
+    pub async fn free(&self) -> io::Result<Free> {
+        match &self.0 {
+            Kind::Real(dir) => dir.free().await,
+            #[cfg(test)]
+            Kind::Memory(dir) => Ok(dir.free()),
         }
     }
 

@@ -8,7 +8,7 @@ mod faults;
 pub(crate) use faults::Faults;
 
 use super::real_dir::TEMPORARY;
-use super::{Patience, ReplaceError};
+use super::{Free, Patience, ReplaceError};
 use crate::runtime::{breathe, simulated, sleep};
 use crate::suspect::Suspect;
 use bytes::Bytes;
@@ -333,6 +333,14 @@ impl MemoryDir {
                 .sync(|name| lost.contains(name) || !changed.contains(name));
         }
         Ok(())
+    }
+
+    pub(super) fn free(&self) -> Free {
+        let all = self.disk.faults.get().capacity.unwrap_or(usize::MAX);
+        Free {
+            free_bytes: all.saturating_sub(self.disk.bytes()) as u64,
+            all_bytes: all as u64,
+        }
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]

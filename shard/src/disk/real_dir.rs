@@ -1,7 +1,7 @@
 //! A directory of the file system.
 
-use super::ReplaceError;
 use super::real_file::RealFile;
+use super::{Free, ReplaceError};
 use crate::runtime;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -149,6 +149,12 @@ impl RealDir {
         let path = self.path.clone();
         // Not on the ring: the executor only offers fdatasync, which need not commit a new name.
         runtime::blocking(move || sync(&path)).await
+    }
+
+    /// What is free on its file system, asked on a blocking thread.
+    pub(super) async fn free(&self) -> io::Result<Free> {
+        let path = self.path.clone();
+        runtime::blocking(move || Free::of(&path)).await
     }
 
     /// The size of a file in bytes; `None` where there is none of that name.

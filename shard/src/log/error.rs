@@ -49,6 +49,18 @@ pub enum LogError {
         /// What failed.
         reason: String,
     },
+    /// After a failed write or flush a segment is to be written once more, and that much space is not
+    /// free.
+    NoRoomToRewrite {
+        /// The shard's directory.
+        dir: PathBuf,
+        /// The segment's file.
+        file: String,
+        /// Bytes that it may take.
+        bytes: u64,
+        /// Bytes that are free beside those that are kept free.
+        spare_bytes: u64,
+    },
     /// Its shard brought the process down too often for the others to go on with it.
     CrashLoop {
         /// The shard's directory.
@@ -162,7 +174,9 @@ impl LogError {
     pub fn leaves_doubt(&self) -> bool {
         match self {
             Self::Disk { doing, .. } => !READING.contains(doing) && !self.is_full(),
-            Self::Damaged { .. }
+            // Nothing more than was before.
+            Self::NoRoomToRewrite { .. }
+            | Self::Damaged { .. }
             | Self::Foreign { .. }
             | Self::Poisoned { .. }
             | Self::CrashLoop { .. } => false,
@@ -171,14 +185,16 @@ impl LogError {
 
     /// Whether space was missing for something new, and nothing else is wrong: what was there
     /// before is as it was. Space that turns out to be missing only at a flush is another matter,
-    /// for what was taken already may be lost then.
+    /// for what was taken already may be lost then; and so are large files, which are not to have the
+    /// little space that is kept for small ones ([`LogError::NoRoomToRewrite`]).
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
             Self::Disk { doing, cause, .. } => {
                 disk::is_full(cause) && !matches!(*doing, FLUSH | SYNC_DIRECTORY)
             }
-            Self::Damaged { .. }
+            Self::NoRoomToRewrite { .. }
+            | Self::Damaged { .. }
             | Self::Foreign { .. }
             | Self::Poisoned { .. }
             | Self::CrashLoop { .. } => false,
@@ -189,7 +205,10 @@ impl LogError {
     /// and notes of crashes may be gone. What is damaged stays so.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Disk { .. } | Self::Poisoned { .. } | Self::CrashLoop { .. } => true,
+            Self::Disk { .. }
+            | Self::NoRoomToRewrite { .. }
+            | Self::Poisoned { .. }
+            | Self::CrashLoop { .. } => true,
             Self::Damaged { .. } | Self::Foreign { .. } => false,
         }
     }
@@ -198,7 +217,8 @@ impl LogError {
     pub(crate) fn is_failed_sync(&self) -> bool {
         match self {
             Self::Disk { doing, .. } => *doing == SYNC_DIRECTORY,
-            Self::Damaged { .. }
+            Self::NoRoomToRewrite { .. }
+            | Self::Damaged { .. }
             | Self::Foreign { .. }
             | Self::Poisoned { .. }
             | Self::CrashLoop { .. } => false,
@@ -261,6 +281,18 @@ impl fmt::Display for LogError {
                     ": {cause}; check space, permissions and health of the device"
                 )
             }
+            Self::NoRoomToRewrite {
+                dir,
+                file,
+                bytes,
+                spare_bytes,
+            } => write!(
+                f,
+                "{}: a write or flush failed, so {file} is to be written once more, which takes up to \
+                 {bytes} bytes; {spare_bytes} are free beside those that are kept free: make space \
+                 and it is opened by itself",
+                dir.display()
+            ),
             Self::Poisoned { dir, reason } => write!(
                 f,
                 "{}: takes nothing more since a write or flush failed ({reason}); it is opened \
@@ -283,7 +315,8 @@ impl std::error::Error for LogError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Disk { cause, .. } => Some(cause),
-            Self::Damaged { .. }
+            Self::NoRoomToRewrite { .. }
+            | Self::Damaged { .. }
             | Self::Foreign { .. }
             | Self::Poisoned { .. }
             | Self::CrashLoop { .. } => None,

@@ -3,10 +3,11 @@
 use super::checkpoint;
 use super::crashes;
 use super::error::LogError;
+use super::failed::FAILED;
 use super::generations;
 use super::next;
 use super::producers;
-use super::recovery::{FAILED, disk_error};
+use super::recovery::disk_error;
 use crate::disk::Dir;
 use felix_core::Offset;
 use std::collections::BTreeSet;

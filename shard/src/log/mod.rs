@@ -11,6 +11,7 @@ mod checkpoint;
 mod controls;
 mod crashes;
 mod error;
+mod failed;
 mod flush;
 mod founding;
 mod generations;
@@ -45,6 +46,7 @@ mod tests;
 pub use apply::ApplyError;
 pub(crate) use crashes::{crash_notes, note_crash};
 pub use error::{Fault, LogError};
+pub(crate) use failed::is_failed;
 pub use flush::{Flush, Flushed};
 pub use founding::{founding_files, what_is_missing};
 pub use next::{Making, Next};
@@ -109,6 +111,9 @@ pub struct Opening {
     pub verify: bool,
     /// A write or a flush of it failed since, whether or not the disk has the file that says so.
     pub failed: bool,
+    /// Bytes of the disk that are left free where segments are written once more; less where that is
+    /// more than a twentieth of it.
+    pub kept_free_bytes: u64,
 }
 
 /// One shard's log. Lives on the CPU core that opened it.
@@ -183,7 +188,7 @@ impl Log {
         let dir = Rc::new(opened);
         let result = Self::recover(Rc::clone(&dir), config, opening).await;
         if result.as_ref().is_err_and(LogError::leaves_doubt) {
-            recovery::leave_failed(&dir);
+            failed::leave_failed(&dir);
         }
         result
     }
@@ -196,14 +201,14 @@ impl Log {
         crashes::judge(&dir)?;
         let recovered = recovery::recover(dir, config, opening).await?;
         let (saved, recovery) = (recovered.checkpoint.clone(), recovered.recovery);
-        let (has_table, failed) = (recovered.has_table, recovered.failed);
+        let (has_table, is_failed) = (recovered.has_table, recovered.failed);
         let mut log = Self::over(recovered, config, opening.generation_floor)?;
         log.generations.begin(log.generation, log.end);
         // One above the floor is also one above all in the log.
         let is_noted = opening.is_floor_noted
             && Some(log.generation) == opening.generation_floor.next()
             && opening.reason == OpenReason::Restart;
-        if !is_noted || !has_table || failed {
+        if !is_noted || !has_table || is_failed {
             log.generations.save(&log.dir).await?;
             log.is_saved = true;
         }
@@ -218,18 +223,18 @@ impl Log {
             log.last().appended(opening.now);
         }
         log.flush_all().await?;
-        if (log.snapshot_end.is_none() || failed) && log.end > log.start {
+        if (log.snapshot_end.is_none() || is_failed) && log.end > log.start {
             // All headers were read for the want of one: not again the next time.
             log.save_snapshot().await?;
         }
         let checkpoint = log.checkpoint(log.end);
-        if saved.as_ref() != Some(&checkpoint) || failed {
+        if saved.as_ref() != Some(&checkpoint) || is_failed {
             checkpoint.save(&log.dir).await?;
             log.recovery_point = checkpoint.recovery_point;
         }
-        if failed {
+        if is_failed {
             // Last: until here the next opening has to know of it.
-            recovery::forget_failed(&log.dir)?;
+            failed::forget_failed(&log.dir)?;
         }
         log.checkpointed = log.flushed;
         log.check();

@@ -1,7 +1,7 @@
 //! What a log is still believed after the disk has failed it.
 
 use super::error::LogError;
-use super::{Log, recovery};
+use super::{Log, failed};
 
 /// Why a log takes nothing more.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Log {
             Some(earlier) if earlier.distrust != distrust => earlier.distrust = Distrust::Flushes,
             Some(_) => return error,
         }
-        recovery::leave_failed(&self.dir);
+        failed::leave_failed(&self.dir);
         error
     }
 

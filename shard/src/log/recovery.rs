@@ -5,6 +5,7 @@ use super::abandoned;
 use super::checkpoint::Checkpoint;
 use super::controls::Controls;
 use super::error::{Fault, LogError};
+use super::failed::FAILED;
 use super::generations::Generations;
 use super::listing::{Listing, list};
 use super::producers::{ProducerTable, Replay};
@@ -21,22 +22,6 @@ use crate::disk::{Dir, Patience, breathe};
 use felix_core::{Generation, Offset, Timestamp};
 use std::io;
 use std::rc::Rc;
-
-/// An empty file that says that a write or a flush failed: the kernel then takes pages for clean
-/// that never reached the device. It need not be durable, since a power loss ends that lie too.
-pub(super) const FAILED: &str = "failed";
-
-/// Leaves word of a failed write or flush for the next opening, as far as the disk still takes it.
-pub(super) fn leave_failed(dir: &Dir) {
-    match dir.create_file(FAILED) {
-        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => tracing::error!(
-            dir = %dir.path().display(),
-            %cause,
-            "the failure could not be noted: restart this machine, not only the broker"
-        ),
-        Ok(_) | Err(_) => {}
-    }
-}
 
 /// What an opening found and did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -104,6 +89,10 @@ pub(super) struct Recoverer {
     /// A write or a flush failed before: segments that reach above the recovery point are written
     /// once more.
     failed: bool,
+    /// Bytes that are left free by that.
+    pub(super) kept_free_bytes: u64,
+    /// The segment that is being written once more.
+    pub(super) rewriting: Option<Offset>,
     /// What every batch's generation has to agree with, if it is there.
     pub(super) generations: Option<Generations>,
     seen: Seen,
@@ -148,6 +137,8 @@ pub(super) async fn recover(
     let mut recoverer = Recoverer {
         dir,
         failed,
+        kept_free_bytes: opening.kept_free_bytes,
+        rewriting: None,
         config,
         start,
         recovery_point: checkpoint
@@ -169,11 +160,7 @@ pub(super) async fn recover(
     if first > start || (bases.is_empty() && recoverer.recovery_point > start) {
         return Err(recoverer.missing(start));
     }
-    let end = if bases.is_empty() {
-        recoverer.empty(start)?
-    } else {
-        recoverer.segments(&bases).await?
-    };
+    let end = recoverer.end(&bases).await?;
     for name in &orphans {
         recoverer.remove(name)?;
     }
@@ -192,12 +179,6 @@ fn recall(segments: &[Rc<Segment>], checkpoint: Option<&Checkpoint>, now: Timest
     if let Some(last) = segments.last() {
         last.recall_begun(checkpoint.and_then(|saved| saved.begun(last.base())), now);
     }
-}
-
-/// What failed is made up for: the next opening need not know of it.
-pub(super) fn forget_failed(dir: &Dir) -> Result<(), LogError> {
-    let removed = dir.remove_file(FAILED);
-    removed.map_err(|cause| disk_error(dir, "remove", FAILED, cause))
 }
 
 pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::Error) -> LogError {
@@ -258,8 +239,21 @@ impl Recoverer {
         })
     }
 
+    /// The end of the log.
+    async fn end(&mut self, bases: &[Offset]) -> Result<Offset, LogError> {
+        if bases.is_empty() {
+            return self.empty();
+        }
+        let end = self.segments(bases).await;
+        if end.is_err() {
+            self.discard_rewrite().await;
+        }
+        end
+    }
+
     /// The end of a log without segments.
-    fn empty(&self, start: Offset) -> Result<Offset, LogError> {
+    fn empty(&self) -> Result<Offset, LogError> {
+        let start = self.start;
         if has_room(start) {
             return Ok(start);
         }
@@ -317,7 +311,11 @@ impl Recoverer {
                 self.recovery.cut_bytes += occupied(&found, segment.bytes()).await?;
             }
             let segment = match rewrite {
-                Some(rewrite) => rewrite.finish().await?,
+                Some(rewrite) => {
+                    let segment = rewrite.finish().await?;
+                    self.rewriting = None;
+                    segment
+                }
                 None if cut.is_some() || is_untrimmed => self.cut(found)?,
                 None => found,
             };
@@ -351,8 +349,7 @@ impl Recoverer {
             }
         }
         let rewrite = if self.failed {
-            let interval = self.config.index_interval_bytes;
-            Some(Rewrite::begin(&self.dir, segment.base(), interval)?)
+            Some(self.begin_rewrite(segment).await?)
         } else {
             None
         };

@@ -229,6 +229,7 @@ fn reading_a_log_of_many_small_batches_leaves_others_their_turns() {
             now: Timestamp(0),
             verify: false,
             failed: false,
+            kept_free_bytes: 0,
         };
         counted.set(0);
         let opened = Log::open(&spec.directory, rig.config().log, opening).await;

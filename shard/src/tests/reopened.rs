@@ -1,7 +1,7 @@
 //! What is not kept of a shard goes, though the shard fails meanwhile and is opened again.
 
-use super::simulated::life;
-use super::{Never, Rig, batches};
+use super::simulated::{life, life_of_core};
+use super::{Never, Rig, batches, metric};
 use crate::disk::Dir;
 use crate::disk::memory::Faults;
 use crate::runtime::simulated::{self, SimulatedClock, Simulation};
@@ -206,5 +206,49 @@ fn a_failed_flush_is_made_up_for_though_the_disk_did_not_even_take_word_of_it() 
     life(&simulation, rig, |router, shard| async move {
         opened(&router, shard).await;
         assert_eq!(bounds(&router, shard).await, [0, 2].map(Offset::new));
+    });
+}
+
+#[test]
+fn shards_that_failed_together_write_their_segments_once_more_one_after_the_other() {
+    let rig = Rig {
+        shards: 4,
+        segment_bytes_max: 1 << 20,
+        ..rig(Retention::default())
+    };
+    let simulation = Simulation::new(4);
+    let disk = Rc::clone(simulation.disk());
+    life_of_core(&simulation, rig, &[rig], move |core| async move {
+        let router = core.router();
+        let shards: Vec<_> = rig.stream().shard_ids().collect();
+        for shard in &shards {
+            for _ in 0..4 {
+                append(&router, *shard).await.unwrap();
+            }
+        }
+        disk.set_faults(Faults {
+            write: 10_000,
+            ..Faults::default()
+        });
+        for shard in &shards {
+            append(&router, *shard).await.unwrap_err();
+        }
+        let mut largest = 0;
+        for spec in rig.specs(Path::new("/data")) {
+            let dir = Dir::open(&spec.directory).await.unwrap();
+            let segment = dir.size_of(&format!("{:020}.log", 0)).unwrap().unwrap();
+            largest = largest.max(usize::try_from(segment).unwrap());
+        }
+        // There is space for one, and for the small files.
+        disk.set_faults(Faults {
+            capacity: Some(disk.bytes() + largest + (8 << 10)),
+            ..Faults::default()
+        });
+        for shard in &shards {
+            opened(&router, *shard).await;
+            assert_eq!(bounds(&router, *shard).await, [0, 4].map(Offset::new));
+        }
+        assert_eq!(metric(&core, "felix_shard_reopened_total"), 4);
+        assert_eq!(metric(&core, "felix_shard_reopen_failures_total"), 0);
     });
 }

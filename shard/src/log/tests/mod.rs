@@ -59,6 +59,7 @@ fn restart() -> Opening {
         now: NOW,
         verify: false,
         failed: false,
+        kept_free_bytes: 0,
     }
 }
 

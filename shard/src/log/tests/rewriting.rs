@@ -144,6 +144,7 @@ fn damage_below_the_recovery_point_leaves_every_file_as_it_was_after_a_failure_t
         let before = inodes(&dir);
         let error = Log::open(dir.path(), SMALL, restart()).await.unwrap_err();
         assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+        assert!(files(&dir, "tmp").is_empty());
         assert_eq!(inodes(&dir), before);
         assert!(dir.path().join("failed").exists(), "it is not mended");
     });
@@ -199,5 +200,130 @@ fn a_checkpoint_whose_name_was_not_synced_is_written_again_before_anything_relie
             .filter(|batch| batch.base_offset() >= log.start())
             .collect();
         assert_holds(&log, &kept).await;
+    });
+}
+
+#[test]
+fn an_opening_that_is_refused_leaves_nothing_of_what_it_wrote_once_more() {
+    run(async {
+        let (dir, _) = failed().await;
+        let torn = &files(&dir, "log")[2];
+        // It ends at the recovery point, and is written once more for want of indexes.
+        let bytes = std::fs::read(torn).unwrap();
+        std::fs::write(torn, &bytes[..bytes.len() - 1]).unwrap();
+        let error = Log::open(dir.path(), SMALL, restart()).await.unwrap_err();
+        assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+        assert!(files(&dir, "tmp").is_empty());
+    });
+}
+
+const DIR: &str = "/log";
+
+/// A log in memory whose segment is in doubt, and the bytes of its file.
+async fn in_doubt() -> (Vec<PlacedBatch>, usize) {
+    let (mut log, _) = Log::open(Path::new(DIR), LARGE, restart()).await.unwrap();
+    let batches: Vec<_> = (0..50).map(|_| append(&mut log, 1, 1000)).collect();
+    flush(&mut log).await;
+    let bytes = usize::try_from(log.last().bytes()).unwrap();
+    kill(log);
+    (batches, bytes)
+}
+
+async fn open_in_doubt(kept_free_bytes: u64) -> Result<Log, LogError> {
+    let opening = Opening {
+        failed: true,
+        kept_free_bytes,
+        ..restart()
+    };
+    let opened = Log::open(Path::new(DIR), LARGE, opening).await;
+    opened.map(|(log, _)| log)
+}
+
+/// All names but those of the small files.
+async fn large_files() -> Vec<String> {
+    let dir = Dir::open(Path::new(DIR)).await.unwrap();
+    let names = [".log", ".log.new.tmp"].map(|ending| format!("{:020}{ending}", 0));
+    let is_there = |name: &String| dir.size_of(name).unwrap().is_some();
+    names.into_iter().filter(is_there).collect()
+}
+
+#[test]
+fn nothing_is_written_once_more_into_space_that_is_kept_free() {
+    let simulation = Simulation::new(2);
+    let disk = Rc::clone(simulation.disk());
+    simulation.run(async move {
+        let (batches, bytes) = in_doubt().await;
+        let used = disk.bytes();
+        disk.set_faults(Faults {
+            capacity: Some(used + bytes + 500),
+            ..Faults::default()
+        });
+        let error = open_in_doubt(501).await.unwrap_err();
+        let LogError::NoRoomToRewrite { spare_bytes, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(*spare_bytes, bytes as u64 - 1);
+        assert!(!error.is_full(), "the reserve is not for this");
+        assert!(error.may_pass());
+        assert_eq!(large_files().await, [format!("{:020}.log", 0)]);
+        assert_eq!(disk.bytes(), used, "nothing was tried");
+        assert_holds(&open_in_doubt(500).await.unwrap(), &batches).await;
+    });
+}
+
+#[test]
+fn a_disk_that_fails_while_a_segment_is_written_once_more_has_nothing_of_it_afterwards() {
+    let faults = Faults {
+        write: 500,
+        flush: 2000,
+        ..Faults::default()
+    };
+    let mut failures = 0;
+    for seed in 0..100 {
+        let simulation = Simulation::new(seed);
+        let disk = Rc::clone(simulation.disk());
+        failures += simulation.run(async move {
+            let (batches, _) = in_doubt().await;
+            disk.set_faults(faults);
+            let opened = open_in_doubt(0).await;
+            disk.set_faults(Faults::default());
+            assert_eq!(large_files().await, [format!("{:020}.log", 0)]);
+            let failed = u32::from(opened.is_err());
+            drop(opened);
+            assert_holds(&open_in_doubt(0).await.unwrap(), &batches).await;
+            failed
+        });
+    }
+    assert!(failures > 50, "{failures}");
+}
+
+#[test]
+fn what_runs_out_of_space_while_it_is_written_once_more_leaves_the_reserve_alone() {
+    let simulation = Simulation::new(3);
+    let disk = Rc::clone(simulation.disk());
+    simulation.run(async move {
+        let (batches, bytes) = in_doubt().await;
+        disk.set_faults(Faults {
+            capacity: Some(disk.bytes() + bytes),
+            ..Faults::default()
+        });
+        let taking = Rc::clone(&disk);
+        let other = crate::runtime::spawn_local(async move {
+            while large_files().await.len() < 2 {
+                crate::runtime::breathe().await;
+            }
+            // Somebody else has it.
+            taking.set_faults(Faults {
+                capacity: Some(taking.bytes()),
+                ..Faults::default()
+            });
+        });
+        let error = open_in_doubt(0).await.unwrap_err();
+        other.join().await;
+        assert!(matches!(error, LogError::NoRoomToRewrite { .. }), "{error}");
+        assert!(!error.is_full() && !error.leaves_doubt());
+        assert_eq!(large_files().await.len(), 1);
+        disk.set_faults(Faults::default());
+        assert_holds(&open_in_doubt(0).await.unwrap(), &batches).await;
     });
 }

@@ -56,6 +56,7 @@ pub(crate) fn opening(reason: OpenReason) -> Opening {
         now: NOW,
         verify: false,
         failed: false,
+        kept_free_bytes: 0,
     }
 }
 
