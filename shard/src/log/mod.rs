@@ -226,6 +226,8 @@ impl Log {
         if (log.snapshot_end.is_none() || is_failed) && log.end > log.start {
             // All headers were read for the want of one: not again the next time.
             log.save_snapshot().await?;
+        } else if log.snapshot_end.is_none() {
+            producers::remove(&log.dir).await?;
         }
         let checkpoint = log.checkpoint(log.end);
         if saved.as_ref() != Some(&checkpoint) || is_failed {

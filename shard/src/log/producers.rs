@@ -2,6 +2,7 @@
 //! next opening from reading the headers of all batches. Drawn in `docs/log-format.md`.
 
 use super::error::LogError;
+use super::recovery::disk_error;
 use super::segment::Segment;
 use super::table::{self, Frame};
 use super::walk::Walk;
@@ -222,6 +223,20 @@ impl Replay {
         }
         Ok((self.table, self.snapshot))
     }
+}
+
+/// Removes the snapshot in `dir`, if there is one, durably: the log is empty and knows nothing of it,
+/// and would believe it once it has grown to the end that it describes.
+pub(super) async fn remove(dir: &Dir) -> Result<(), LogError> {
+    let failed = |doing, file, cause| disk_error(dir, doing, file, cause);
+    let found = dir.size_of(NAME).map_err(|e| failed("measure", NAME, e))?;
+    if found.is_none() {
+        return Ok(());
+    }
+    let removed = dir.remove_file(NAME);
+    removed.map_err(|e| failed("remove", NAME, e))?;
+    let synced = dir.sync().await;
+    synced.map_err(|e| failed("sync the directory", "", e))
 }
 
 fn tell(dir: &Dir, reason: &str) {

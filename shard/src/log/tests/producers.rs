@@ -244,6 +244,43 @@ fn a_snapshot_of_another_log_end_than_there_is_is_not_believed() {
 }
 
 #[test]
+fn a_snapshot_is_gone_before_a_log_that_was_cut_to_its_start_grows_to_its_end() {
+    for has_checkpoint in [true, false] {
+        run(async move {
+            let dir = tempfile::tempdir().unwrap();
+            let checkpoint = dir.path().join("checkpoint");
+            let mut log = opened(dir.path()).await;
+            let of_the_beginning = std::fs::read(&checkpoint).unwrap();
+            for number in 0..4 {
+                let sent = of(9, 0, number * 2, 2, 10);
+                log.append(sent, Timestamps::Append, NOW).unwrap();
+            }
+            log.close().await.unwrap();
+            assert!(dir.path().join(SNAPSHOT).exists());
+            // All of it is lost but the snapshot.
+            std::fs::write(&files(&dir, "log")[0], "").unwrap();
+            if has_checkpoint {
+                std::fs::write(&checkpoint, of_the_beginning).unwrap();
+            } else {
+                std::fs::remove_file(&checkpoint).unwrap();
+            }
+            let mut log = opened(dir.path()).await;
+            assert_eq!(log.end(), Offset::ZERO);
+            for number in 0..4 {
+                let sent = of(4, 0, number * 2, 2, 10);
+                log.append(sent, Timestamps::Append, NOW).unwrap();
+            }
+            kill(log);
+            let log = opened(dir.path()).await;
+            assert_eq!(log.end(), Offset::new(8), "where the snapshot ended");
+            assert_eq!(judge(&log, &of(9, 0, 0, 2, 10)), Ok(Verdict::New));
+            let again = judge(&log, &of(4, 0, 0, 2, 10));
+            assert!(matches!(again, Ok(Verdict::Duplicate(_))), "{again:?}");
+        });
+    }
+}
+
+#[test]
 fn after_a_clean_closing_no_header_is_read_for_the_producers() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
