@@ -7,6 +7,8 @@ use super::segment::Segment;
 use super::table::{self, Frame};
 use super::walk::Walk;
 use crate::disk::{Dir, Patience, breathe};
+#[cfg(test)]
+use crate::runtime::broken::{self, Broken};
 use felix_core::batch::Header;
 use felix_core::limits::PRODUCERS_PER_SHARD_MAX;
 use felix_core::producers::{Loading, Producers, Refusal, Sequenced, SnapshotError, Verdict};
@@ -220,6 +222,10 @@ impl Replay {
             for segment in segments {
                 self.read(segment).await?;
             }
+        }
+        #[cfg(test)]
+        if broken::is(Broken::ProducersForgotten) {
+            return Ok((ProducerTable::of_nobody(self.start), self.snapshot));
         }
         Ok((self.table, self.snapshot))
     }

@@ -13,15 +13,21 @@ pub(crate) enum Broken {
     PastHole,
     /// Recovery believes the index files, whatever follows what they know.
     IndexTrusted,
+    /// Recovery forgets who wrote what it finds.
+    ProducersForgotten,
+    /// Periodic shards are flushed only where segments roll or too much is dirty.
+    PeriodicUnflushed,
 }
 
 impl Broken {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::FlushSkipped,
         Self::CommittedBeforeFlush,
         Self::NamesUnsynced,
         Self::PastHole,
         Self::IndexTrusted,
+        Self::ProducersForgotten,
+        Self::PeriodicUnflushed,
     ];
 }
 

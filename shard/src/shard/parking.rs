@@ -4,6 +4,8 @@ use super::{Effects, Entry, Open, Phase, Repeats, Shard, Writer, byte_count};
 use crate::device::Room;
 use crate::log::WriteBack;
 use crate::metrics::CoreMetrics;
+#[cfg(test)]
+use crate::runtime::broken::{self, Broken};
 use crate::settling::Owed;
 use felix_core::{Durability, Monotonic, ShardError};
 use std::collections::VecDeque;
@@ -67,6 +69,8 @@ impl Shard {
     /// A batch was written whose commit waits for no flush.
     pub(super) fn wrote(&self, open: &Open, bytes: usize, rolled: bool, now: Monotonic) -> Effects {
         let is_periodic = self.spec.durability == Durability::Periodic;
+        #[cfg(test)]
+        let is_periodic = is_periodic && !broken::is(Broken::PeriodicUnflushed);
         if is_periodic {
             self.duties.age.appended(now);
         }

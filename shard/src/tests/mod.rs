@@ -73,6 +73,8 @@ struct Rig {
     retention_interval: Duration,
     verify_on_open: bool,
     files_max: usize,
+    index_interval_bytes: u32,
+    timestamps: Timestamps,
 }
 
 impl Rig {
@@ -95,6 +97,8 @@ impl Rig {
             retention_interval: FOREVER,
             verify_on_open: false,
             files_max: usize::MAX,
+            index_interval_bytes: 4096,
+            timestamps: Timestamps::Create,
         }
     }
 
@@ -102,7 +106,7 @@ impl Rig {
         CoreConfig {
             log: LogConfig {
                 segment_bytes_max: self.segment_bytes_max,
-                index_interval_bytes: 4096,
+                index_interval_bytes: self.index_interval_bytes,
             },
             flush_interval: self.flush_interval,
             dirty: self.dirty,
@@ -133,7 +137,7 @@ impl Rig {
             name: self.stream.into(),
             shards: self.shards,
             durability: self.durability,
-            timestamps: Timestamps::Create,
+            timestamps: self.timestamps,
             retention: self.retention,
             segment_age: self.segment_age,
             generation_floor: Generation::new(self.noted_floor.unwrap_or(0)),

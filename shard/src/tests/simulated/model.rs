@@ -1,14 +1,15 @@
 //! What a shard has promised, and whether it keeps that.
 
-use bytes::BytesMut;
+use super::sent::{Fate, Sent};
+use super::told::Told;
+use crate::tests::Rig;
 use felix_core::batch::BatchBuilder;
 use felix_core::shards::Appended;
-use felix_core::{Batch, Durability, Generation, Offset, PlacedBatch, Timestamp};
+use felix_core::{
+    Batch, Durability, Generation, Offset, PlacedBatch, Retention, Timestamp, Timestamps,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// What of a batch no broker changes: all but base offset and generation.
-const KEPT_FROM: usize = 16;
 
 /// How a life ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,39 +20,17 @@ pub(super) enum Crash {
     Power,
 }
 
-/// What happened to a batch that was sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
-    /// Nobody knows.
-    Open,
-    /// In the log, at this offset: it was acknowledged, or shown.
-    At(Offset),
-    /// A crash has taken it, and nothing may bring it back.
-    Gone,
-}
-
-#[derive(Debug)]
-struct Sent {
-    bytes: Vec<u8>,
-    fate: Fate,
-    /// When the broker first said where it is: an acknowledgement, or a reader that saw it.
-    known: Option<Duration>,
-    /// On the device, whatever its policy: it was there at an opening, or the log was closed since.
-    durable: bool,
-    generation: Option<Generation>,
-    /// It was sent more than once.
-    again: bool,
-    timestamps: Vec<Timestamp>,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Model {
     durability: Durability,
     /// What may be lost of a periodic shard when the power fails.
     lag: Duration,
-    /// Whether anything is ever let go of.
-    is_bounded: bool,
+    /// What is let go of.
+    retention: Retention,
+    timestamps: Timestamps,
+    /// How far the clocks of some producers are ahead.
+    ahead: Option<Duration>,
     /// This life has begun with the log open.
     is_open: bool,
     sent: BTreeMap<u64, Sent>,
@@ -61,30 +40,35 @@ pub(super) struct Model {
     start: Offset,
     /// The greatest offset that this life has acknowledged or shown.
     end: Offset,
-    acknowledged: u64,
-    lost: u64,
+    told: Told,
 }
 
 impl Model {
-    pub(super) fn new(durability: Durability, lag: Duration, is_bounded: bool) -> Self {
+    pub(super) fn new(
+        rig: &Rig,
+        durability: Durability,
+        lag: Duration,
+        ahead: Option<Duration>,
+    ) -> Self {
         Self {
             durability,
             lag,
-            is_bounded,
+            retention: rig.retention,
+            timestamps: rig.timestamps,
+            ahead,
             is_open: false,
             sent: BTreeMap::new(),
             seen: BTreeMap::new(),
             generation: Generation::new(0),
             start: Offset::ZERO,
             end: Offset::ZERO,
-            acknowledged: 0,
-            lost: 0,
+            told: Told::default(),
         }
     }
 
-    /// How many batches were acknowledged, and how many a crash took that it may take.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.acknowledged, self.lost)
+    /// What it went through.
+    pub(super) fn told(&self) -> Told {
+        self.told.clone()
     }
 
     /// Where a reader may begin.
@@ -103,7 +87,13 @@ impl Model {
         let id = self.sent.len() as u64;
         let count = random.usize(1..=4);
         let timestamps: Vec<_> = (0..count)
-            .map(|_| Timestamp(now.0 - random.i64(0..50)))
+            .map(|_| match self.ahead {
+                Some(ahead) if random.u8(..4) == 0 => {
+                    let ahead = i64::try_from(ahead.as_millis()).expect("it is short");
+                    Timestamp(now.0 + random.i64(0..=ahead))
+                }
+                Some(_) | None => Timestamp(now.0 - random.i64(..50)),
+            })
             .collect();
         let size = random.usize(0..150);
         let value = format!("{id}:{}", "x".repeat(size));
@@ -117,45 +107,46 @@ impl Model {
             builder.record(*time, None, Some(value.as_bytes()))
         });
         let bytes = builder.build();
-        let sent = Sent {
-            bytes: bytes.to_vec(),
-            fate: Fate::Open,
-            known: None,
-            durable: false,
-            generation: None,
-            again: false,
-            timestamps,
-        };
-        self.sent.insert(id, sent);
+        self.sent.insert(id, Sent::new(&bytes, timestamps, now));
         (id, Batch::parse(bytes).expect("the builder builds batches"))
     }
 
-    /// The same batch once more: what a crash took may come back now.
+    /// The same batch once more.
     pub(super) fn send_again(&mut self, id: u64) -> Batch {
-        let sent = self.sent.get_mut(&id).expect("it was sent");
-        sent.again = true;
-        let is_kept = sent.known.is_some();
-        if !is_kept {
-            sent.fate = Fate::Open;
-            sent.generation = None;
+        self.batch(id).again()
+    }
+
+    /// Where the batch is, if that is promised.
+    pub(super) fn promised(&self, id: u64) -> Option<Offset> {
+        let sent = &self.sent[&id];
+        match (sent.fate, sent.known) {
+            (Fate::At(offset), Some(_)) => Some(offset),
+            (Fate::Open | Fate::Gone | Fate::At(_), _) => None,
         }
-        let bytes = BytesMut::from(&sent.bytes[..]);
-        Batch::parse(bytes).expect("it was sent before")
+    }
+
+    fn batch(&mut self, id: u64) -> &mut Sent {
+        self.sent.get_mut(&id).expect("it was sent")
     }
 
     /// The broker says where the batch is.
     pub(super) fn acknowledged(&mut self, id: u64, appended: &Appended, now: Duration) {
-        self.acknowledged += 1;
+        self.told.acknowledged += 1;
         let offset = appended.base_offset;
         self.start = self.start.max(appended.log_start);
         self.is_at(id, offset, now);
-        let count = self.sent[&id].timestamps.len() as u64;
-        self.end = self.end.max(offset.after(count));
+        let sent = self.batch(id);
+        let end = offset.after(sent.records());
+        if let Some(time) = appended.append_time {
+            let first = *sent.append_time.get_or_insert(time);
+            assert_eq!(first, time, "the append time of batch {id} changed");
+        }
+        self.end = self.end.max(end);
     }
 
     /// The broker says that the batch was never taken.
     pub(super) fn refused(&mut self, id: u64) {
-        let sent = self.sent.get_mut(&id).expect("it was sent");
+        let sent = self.batch(id);
         assert_eq!(sent.fate, Fate::Open, "batch {id} is refused");
         sent.fate = Fate::Gone;
     }
@@ -172,8 +163,7 @@ impl Model {
                     is_deleted,
                     "batch {id} is in two places: {known} and {offset}"
                 );
-                sent.fate = Fate::At(offset);
-                sent.generation = None;
+                sent.begin_anew(Fate::At(offset));
             }
             Fate::Gone => panic!("batch {id}, which a crash took, is back at {offset}"),
         }
@@ -184,6 +174,7 @@ impl Model {
     pub(super) fn shown(&mut self, from: Offset, batches: &[PlacedBatch], now: Duration) {
         let mut next = None;
         let mut generation = Generation::new(0);
+        let mut append_time = Timestamp(0);
         for batch in batches {
             let base = batch.base_offset();
             match next {
@@ -206,14 +197,14 @@ impl Model {
                 "readers saw batches {before:?} and {id} at {base}, generation {generation}"
             );
             self.is_at(id, base, now);
-            let sent = self.sent.get_mut(&id).expect("it was sent");
-            assert_eq!(
-                sent.bytes[KEPT_FROM..],
-                batch.bytes()[KEPT_FROM..],
-                "batch {id} at {base} is not as it was sent"
+            let timestamps = self.timestamps;
+            self.batch(id).check(batch, timestamps);
+            let time = batch.max_timestamp();
+            assert!(
+                timestamps == Timestamps::Create || time >= append_time,
+                "append times fall at {base}"
             );
-            let first = *sent.generation.get_or_insert(generation);
-            assert_eq!(first, generation, "batch {id} at {base} changed generation");
+            append_time = time;
         }
         self.end = self.end.max(next.unwrap_or_default());
     }
@@ -263,6 +254,7 @@ impl Model {
         (start, end): (Offset, Offset),
         generation: Generation,
         batches: &[PlacedBatch],
+        now: Timestamp,
     ) {
         assert!(
             generation > self.generation,
@@ -277,9 +269,10 @@ impl Model {
             self.start
         );
         assert!(
-            self.is_bounded || start == Offset::ZERO,
+            self.retention.is_bounded() || start == Offset::ZERO,
             "{start}: nothing may go"
         );
+        self.start = start;
         let found: BTreeMap<u64, Offset> = batches
             .iter()
             .map(|batch| (id_of(batch), batch.base_offset()))
@@ -295,10 +288,14 @@ impl Model {
                     offset < start,
                     "batch {id} at {offset} was promised and is lost: the log is {start}..{end}"
                 );
+                assert!(
+                    sent.may_go(self.retention, self.timestamps, now),
+                    "batch {id} at {offset} is not old enough to go: the log is {start}..{end}"
+                );
                 continue;
             }
             if sent.fate != Fate::Gone {
-                self.lost += 1;
+                self.told.lost += 1;
             }
             sent.fate = Fate::Gone;
             sent.durable = false;
@@ -314,7 +311,6 @@ impl Model {
         check_sequences(batches);
         let last = batches.last().map_or(start, PlacedBatch::next_offset);
         assert_eq!(last, end, "the log does not reach to its end");
-        self.start = start;
         self.end = end;
     }
 }

@@ -1,6 +1,7 @@
 //! An idempotent producer of a story: what was not answered it sends again, as clients do.
 
 use felix_core::ShardError;
+use felix_core::limits::PRODUCER_PLACES_MAX;
 use std::collections::VecDeque;
 
 /// See the module. It outlives the broker's crashes.
@@ -12,6 +13,8 @@ pub(super) struct Producer {
     sequence: i32,
     /// Sent in this order, and not acknowledged.
     unanswered: VecDeque<u64>,
+    /// Acknowledged in this order, in this epoch: its last ones.
+    answered: VecDeque<u64>,
     is_busy: bool,
 }
 
@@ -22,14 +25,21 @@ impl Producer {
             epoch: 0,
             sequence: 0,
             unanswered: VecDeque::new(),
+            answered: VecDeque::new(),
             is_busy: false,
         }
     }
 
-    /// What it has to send again, first; `None`: it waits for answers.
-    pub(super) fn begin(&mut self) -> Option<Vec<u64>> {
-        let is_busy = std::mem::replace(&mut self.is_busy, true);
-        (!is_busy).then(|| self.unanswered.iter().copied().collect())
+    /// What it sends again, first: up to so many of those that were acknowledged, as far back as the
+    /// broker has to know them, and all that were not. `None`: it waits for answers.
+    pub(super) fn begin(&mut self, repeats: usize) -> Option<Vec<u64>> {
+        if std::mem::replace(&mut self.is_busy, true) {
+            return None;
+        }
+        let known = PRODUCER_PLACES_MAX.saturating_sub(self.unanswered.len());
+        let repeats = repeats.min(known).min(self.answered.len());
+        let answered = self.answered.range(self.answered.len() - repeats..);
+        Some(answered.chain(&self.unanswered).copied().collect())
     }
 
     /// Where the next batch of so many records stands: id, epoch, sequence.
@@ -46,13 +56,19 @@ impl Producer {
 
     /// What became of all it has sent, in order. It begins anew where the broker does not know
     /// what comes before: those are the client's to tell its user of.
-    pub(super) fn answered(&mut self, answers: &[Result<(), ShardError>]) {
-        assert_eq!(answers.len(), self.unanswered.len());
+    pub(super) fn answered(&mut self, answers: &[(u64, Result<(), ShardError>)]) {
         self.is_busy = false;
-        let first_error = answers.iter().find_map(|answer| answer.as_ref().err());
-        let mut answers = answers.iter();
-        self.unanswered
-            .retain(|_| answers.next().is_some_and(Result::is_err));
+        let first_error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
+        for (batch, answer) in answers {
+            let place = self.unanswered.iter().position(|one| one == batch);
+            if let (Some(place), Ok(())) = (place, answer) {
+                self.unanswered.remove(place);
+                self.answered.push_back(*batch);
+            }
+        }
+        while self.answered.len() > PRODUCER_PLACES_MAX {
+            self.answered.pop_front();
+        }
         let begins_anew = match first_error {
             None => false,
             Some(
@@ -67,6 +83,7 @@ impl Producer {
             self.epoch += 1;
             self.sequence = 0;
             self.unanswered.clear();
+            self.answered.clear();
         }
     }
 

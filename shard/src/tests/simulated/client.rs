@@ -1,0 +1,175 @@
+//! What clients of a story do.
+
+use super::story::{PRODUCERS, Story};
+use crate::tests::batches;
+use crate::{Router, runtime};
+use felix_core::shards::{Acks, Append, Appended};
+use felix_core::{Monotonic, Offset, ShardError, Shards};
+use futures_util::future::join_all;
+use std::time::Duration;
+
+impl Story {
+    /// Appends, reads and rests for a while.
+    pub(super) async fn client(&self, router: Router) {
+        let steps = self.simulation.draw(|random| random.u32(1..30));
+        for _ in 0..steps {
+            let index = self
+                .simulation
+                .draw(|random| random.usize(..self.shards.len()));
+            match self.simulation.draw(|random| random.u8(..8)) {
+                0 => {
+                    // Sometimes so long that a shard that failed is opened again.
+                    let has_failed = self.generation(&router, index).is_none();
+                    let of = if has_failed { 2 } else { 8 };
+                    let pause = self.simulation.draw(|random| match random.u8(..of) {
+                        0 => random.u64(..1_500_000),
+                        _ => random.u64(..4000),
+                    });
+                    runtime::sleep(Duration::from_micros(pause)).await;
+                }
+                1 | 2 => self.look(&router, index).await,
+                3 | 4 => self.produce(&router, index).await,
+                _ => self.append(&router, index).await,
+            }
+        }
+    }
+
+    async fn append(&self, router: &Router, index: usize) {
+        let model = &self.models[index];
+        let (id, batch) = self
+            .simulation
+            .draw(|random| model.borrow_mut().send(random, self.wall(), |_| None));
+        let shard = self.shards[index];
+        let acks = if self.simulation.draw(fastrand::Rng::bool) {
+            Acks::All
+        } else {
+            Acks::Leader
+        };
+        let wait = self
+            .simulation
+            .draw(|random| (random.u8(..4) == 0).then(|| random.u64(..30)));
+        let now = Monotonic(self.simulation.now());
+        let deadline = wait.map(|wait| now.after(Duration::from_millis(wait)));
+        let appends = vec![Append { shard, batch }];
+        let committed = router.append_until(appends, acks, deadline).await;
+        let story = self.clone();
+        let answer = async move {
+            let answer = committed.await.remove(0);
+            story.say(|| format!("shard {index}, batch {id}: {answer:?}"));
+            let model = &story.models[index];
+            match answer {
+                Ok(appended) => {
+                    let now = story.simulation.now();
+                    model.borrow_mut().acknowledged(id, &appended, now);
+                }
+                Err(ShardError::NoRoomInTime) => model.borrow_mut().refused(id),
+                Err(_) => {}
+            }
+        };
+        // Some clients have several requests in flight.
+        if self.simulation.draw(fastrand::Rng::bool) {
+            answer.await;
+        } else {
+            runtime::spawn_local(answer).detach();
+        }
+    }
+
+    /// An idempotent producer sends what was not answered, and more, several batches at once. Sometimes
+    /// it sends what was answered again, as if the answers had not reached it.
+    async fn produce(&self, router: &Router, index: usize) {
+        let number = self.simulation.draw(|random| random.usize(..PRODUCERS));
+        let producer = &self.producers[index][number];
+        let model = &self.models[index];
+        let repeats = self.simulation.draw(|random| match random.u8(..8) {
+            0 => usize::MAX,
+            1 | 2 => random.usize(1..5),
+            _ => 0,
+        });
+        let Some(again) = producer.borrow_mut().begin(repeats) else {
+            return;
+        };
+        let mut sent: Vec<_> = again
+            .into_iter()
+            .map(|id| {
+                let mut model = model.borrow_mut();
+                (id, model.promised(id), model.send_again(id))
+            })
+            .collect();
+        let more = self.simulation.draw(|random| random.usize(..3));
+        for _ in 0..more {
+            let place = |records| Some(producer.borrow_mut().place(records));
+            let (id, batch) = self
+                .simulation
+                .draw(|random| model.borrow_mut().send(random, self.wall(), place));
+            producer.borrow_mut().sends(id);
+            sent.push((id, None, batch));
+        }
+        let shard = self.shards[index];
+        let mut answers = Vec::new();
+        for (id, promised, batch) in sent {
+            let committed = router
+                .append(vec![Append { shard, batch }], Acks::All)
+                .await;
+            answers.push(async move { (id, promised, committed.await.remove(0)) });
+        }
+        let mut outcomes = Vec::new();
+        for (id, promised, answer) in join_all(answers).await {
+            self.say(|| format!("shard {index}, produced batch {id}: {answer:?}"));
+            if let Ok(appended) = &answer {
+                let now = self.simulation.now();
+                model.borrow_mut().acknowledged(id, appended, now);
+            }
+            if let Some(promised) = promised {
+                self.repeated(router, index, promised, &answer).await;
+            }
+            outcomes.push((id, answer.map(|_| ())));
+        }
+        producer.borrow_mut().answered(&outcomes);
+    }
+
+    /// A batch that was promised to be at that offset was sent again. It is the last but few of its
+    /// producer, who is known as long as one record is.
+    async fn repeated(
+        &self,
+        router: &Router,
+        index: usize,
+        promised: Offset,
+        answer: &Result<Appended, ShardError>,
+    ) {
+        match answer {
+            Ok(appended) => {
+                let is_forgotten = promised < appended.log_start;
+                let is_repeated = appended.base_offset == promised;
+                assert!(is_repeated || is_forgotten, "it was promised at {promised}");
+                self.told.borrow_mut().repeated += u64::from(is_repeated);
+            }
+            Err(ShardError::UnknownProducer { log_start }) => {
+                assert!(*log_start > promised, "who wrote at {promised} is known");
+            }
+            Err(
+                error @ (ShardError::OutOfOrderSequence { .. }
+                | ShardError::OldProducerEpoch { .. }
+                | ShardError::DuplicateSequence),
+            ) => {
+                let start = self.earliest(router, index).await;
+                let is_deleted = start.is_none_or(|start| start > promised);
+                assert!(is_deleted, "{error}, though it is at {promised}");
+            }
+            // It may be asked again.
+            Err(_) => {}
+        }
+    }
+
+    async fn look(&self, router: &Router, index: usize) {
+        let known = self.models[index].borrow().span();
+        let from = self
+            .simulation
+            .draw(|random| random.u64(known.0.get()..=known.1.get()));
+        let from = Offset::new(from);
+        if let Ok(fetched) = self.read(router, index, from).await {
+            let mut model = self.models[index].borrow_mut();
+            model.bounds(known, (fetched.log_start, fetched.visible_end));
+            model.shown(from, &batches(&fetched), self.simulation.now());
+        }
+    }
+}
