@@ -128,12 +128,14 @@ pub const FILES_FLUSHED_AT_ONCE_MAX: usize = 2;
 /// that the whole core waits for devices that hang.
 pub const LATE_FLUSHES_MAX: usize = 256;
 
-/// Shards of one core for which space is prepared at once. Each takes one of the core's threads for
-/// file work while it writes and flushes a step; two leave the others to what somebody waits for.
+/// Shards of one core and device for which space is prepared at once. Each takes one of the core's
+/// threads for file work while it writes and flushes a step; two, and as many that take too long to be
+/// waited for, leave the others to what somebody waits for.
 pub const PREPARATIONS_IN_FLIGHT_MAX: usize = 2;
 
-/// Shards of one core that have the kernel begin to write to the device at once. Each takes one of the
-/// core's threads for file work for as long as the device's queue is full.
+/// Shards of one core and device that have the kernel begin to write to it at once. Each takes one of
+/// the core's threads for file work for as long as the device's queue is full; as many that take too
+/// long besides.
 pub const WRITE_BACKS_IN_FLIGHT_MAX: usize = 2;
 
 /// Reads and searches of one core that wait for the device at once; further ones wait in line, so

@@ -4,10 +4,18 @@
 //!
 //! The bytes are those of shards whose appends do not wait for a flush. Those of `on_commit` shards
 //! are bounded by what may await its commit, and their flush is under way.
+//!
+//! What is done for shards ahead of their appends and flushes has its places here, too, so that a device
+//! that is stuck takes none of what is done on another.
 
 use crate::event::{Credits, Permit};
+use crate::flusher::PATIENCE;
+use crate::places::Places;
 use felix_core::ShardId;
-use felix_core::limits::{DEVICE_FLUSHES_IN_FLIGHT_MAX, DEVICE_FLUSHES_PER_CORE_MIN};
+use felix_core::limits::{
+    DEVICE_FLUSHES_IN_FLIGHT_MAX, DEVICE_FLUSHES_PER_CORE_MIN, PREPARATIONS_IN_FLIGHT_MAX,
+    WRITE_BACKS_IN_FLIGHT_MAX,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -113,6 +121,10 @@ pub(crate) struct Device {
     flushes: Credits,
     /// The places among them that flushes may have for which nobody waits.
     background: Credits,
+    /// For steps of space, and next segments.
+    pub(crate) preparations: Places,
+    /// For having the kernel write ahead of flushes.
+    pub(crate) write_backs: Places,
 }
 
 impl Device {
@@ -126,6 +138,8 @@ impl Device {
             flushes: Credits::new(flushes),
             // A quarter is left to those for which somebody waits.
             background: Credits::new((flushes - flushes / 4).clamp(1, flushes - 1)),
+            preparations: Places::new(PREPARATIONS_IN_FLIGHT_MAX, PATIENCE),
+            write_backs: Places::new(WRITE_BACKS_IN_FLIGHT_MAX, PATIENCE),
         }
     }
 

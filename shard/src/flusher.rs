@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// How long others wait for a flush. One that takes longer goes on by itself, and its shard rides
 /// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The dirty shards of a core.
 #[derive(Debug, Default)]

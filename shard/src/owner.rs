@@ -27,7 +27,7 @@ use crate::tail::Tail;
 use crate::watches::{Sleepers, WatchKey, Watches};
 use felix_core::limits::{
     COLD_READS_IN_FLIGHT_MAX, HEAVY_SEARCH_JOBS_PER_CORE_MAX, HEAVY_SEARCHES_IN_FLIGHT_MAX,
-    PREPARATIONS_IN_FLIGHT_MAX, PRODUCER_BYTES_PER_CORE_MAX, WRITE_BACKS_IN_FLIGHT_MAX,
+    PRODUCER_BYTES_PER_CORE_MAX,
 };
 use felix_core::shards::ShardState;
 use felix_core::{Blocking, Clock, CpuId, Generation, Monotonic, ShardError, ShardId, Stalls};
@@ -65,8 +65,6 @@ pub(crate) struct Owner {
     /// A task is telling watches.
     pub(crate) firing: Cell<bool>,
     cold_reads: Credits,
-    preparations: Credits,
-    write_backs: Credits,
     heavy: Rc<dyn Blocking>,
     heavy_searches: Credits,
     heavy_search_jobs: Credits,
@@ -111,8 +109,6 @@ impl Owner {
             watches: RefCell::default(),
             firing: Cell::new(false),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_MAX),
-            preparations: Credits::new(PREPARATIONS_IN_FLIGHT_MAX),
-            write_backs: Credits::new(WRITE_BACKS_IN_FLIGHT_MAX),
             tasks: Rc::new(Tasks::new(Rc::clone(&stalls))),
             stalls,
             heavy,
@@ -207,16 +203,6 @@ impl Owner {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.get()
-    }
-
-    /// The permits to prepare space.
-    pub(crate) fn preparations(&self) -> &Credits {
-        &self.preparations
-    }
-
-    /// The permits to have the kernel write ahead of flushes.
-    pub(crate) fn write_backs(&self) -> &Credits {
-        &self.write_backs
     }
 
     /// Notices when this core begins to close.

@@ -1,5 +1,6 @@
 //! Preparing space for the appends of a core's shards, a few at a time. Nobody waits for it, and
-//! nothing is prepared for a shard that is not written to.
+//! nothing is prepared for a shard that is not written to. Each step has its own turn: a shard that is
+//! written to all the time, or whose file is stuck, leaves others theirs.
 
 use crate::owner::Owner;
 use crate::shard::{Effects, Shard};
@@ -55,46 +56,58 @@ impl Owner {
         let now = self.clock().monotonic();
         let failed = shard.duties.preparing_failed.get();
         let is_too_soon = failed.is_some_and(|failed| now.until(failed) < PAUSE);
-        if is_too_soon || self.space().is_full() || shard.duties.preparing.replace(true) {
+        if is_too_soon || self.space().is_full() || shard.duties.in_line.replace(true) {
             return;
         }
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         let suspect = Arc::clone(shard.suspect());
         let preparing = suspect.doing(async move {
-            owner.prepare_steps(&shard).await;
-            shard.duties.preparing.set(false);
+            if let Some(device) = shard.unflushed.device() {
+                while device.preparations.hold(owner.prepare_step(&shard)).await {}
+            }
+            shard.duties.in_line.set(false);
         });
         self.tasks().spawn("preparation", preparing);
     }
 
-    async fn prepare_steps(&self, shard: &Shard) {
-        let _permit = self.preparations().permit().await;
-        if let Some(making) = shard.making_next()
-            && !self.make_next(shard, making).await
-        {
-            return;
+    /// Prepares the next of what a shard is going to need. Whether there may be more.
+    async fn prepare_step(&self, shard: &Shard) -> bool {
+        // Another may be at it, to seal a segment for its age.
+        if self.is_closing() || shard.duties.preparing.replace(true) {
+            return false;
         }
-        while !self.is_closing()
-            && let Some(step) = shard.begin_preparation(self.clock().monotonic())
-        {
-            // It is taken from what is free as appends are, and leaves them what is left of little.
-            if !self.has_plenty(step.bytes()).await || self.space().admit(step.bytes()).is_err() {
+        let more = match shard.making_next() {
+            Some(making) => self.make_next(shard, making).await,
+            None => self.prepare_space(shard).await,
+        };
+        shard.duties.preparing.set(false);
+        more
+    }
+
+    /// A step of space, if one is wanted. Whether there may be another.
+    async fn prepare_space(&self, shard: &Shard) -> bool {
+        let Some(step) = shard.begin_preparation(self.clock().monotonic()) else {
+            return false;
+        };
+        // It is taken from what is free as appends are, and leaves them what is left of little.
+        let has_plenty = self.has_plenty(step.bytes()).await;
+        if !has_plenty || self.space().admit(step.bytes()).is_err() {
+            let now = self.clock().monotonic();
+            shard.duties.preparing_failed.set(Some(now));
+            return false;
+        }
+        self.metrics().preparations.increment();
+        match step.run().await {
+            Ok(prepared) => {
+                shard.duties.preparing_failed.set(None);
+                shard.prepared(&prepared);
+                true
+            }
+            Err(error) => {
                 let now = self.clock().monotonic();
                 shard.duties.preparing_failed.set(Some(now));
-                return;
-            }
-            self.metrics().preparations.increment();
-            match step.run().await {
-                Ok(prepared) => {
-                    shard.duties.preparing_failed.set(None);
-                    shard.prepared(&prepared);
-                }
-                Err(error) => {
-                    let now = self.clock().monotonic();
-                    shard.duties.preparing_failed.set(Some(now));
-                    self.preparation_failed(shard, &error);
-                    return;
-                }
+                self.preparation_failed(shard, &error);
+                false
             }
         }
     }

@@ -15,15 +15,22 @@ impl Owner {
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         let suspect = Arc::clone(shard.suspect());
         let sending = suspect.doing(async move {
-            let permit = owner.write_backs().permit().await;
-            // More may have come meanwhile: it goes with the rest.
-            while let Some(write_back) = shard.begin_write_back() {
-                owner.metrics().write_backs.increment();
-                write_back.run().await;
+            if let Some(device) = shard.unflushed.device() {
+                // Each part in its own turn: one that is written to all the time leaves others theirs.
+                while device.write_backs.hold(owner.send_part(&shard)).await {}
             }
-            drop(permit);
             shard.duties.sending.set(false);
         });
         self.tasks().spawn("write-back", sending);
+    }
+
+    /// Has the kernel write what there is by now. Whether there was anything.
+    async fn send_part(&self, shard: &Shard) -> bool {
+        let Some(write_back) = shard.begin_write_back() else {
+            return false;
+        };
+        self.metrics().write_backs.increment();
+        write_back.run().await;
+        true
     }
 }

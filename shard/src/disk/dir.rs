@@ -109,6 +109,7 @@ impl Dir {
             #[cfg(test)]
             Kind::Memory(dir) => {
                 crate::runtime::breathe().await;
+                dir.pass_aside().await;
                 dir.create_file(name).map(File::memory)
             }
         }
@@ -127,6 +128,7 @@ impl Dir {
             #[cfg(test)]
             Kind::Memory(dir) => {
                 crate::runtime::breathe().await;
+                dir.pass_aside().await;
                 dir.rename(from, to)?;
             }
         }
@@ -154,7 +156,10 @@ impl Dir {
         match &self.0 {
             Kind::Real(dir) => dir.discard_file(name).await,
             #[cfg(test)]
-            Kind::Memory(dir) => dir.remove_file(name),
+            Kind::Memory(dir) => {
+                dir.pass_aside().await;
+                dir.remove_file(name)
+            }
         }
     }
 
@@ -166,7 +171,10 @@ impl Dir {
         match &self.0 {
             Kind::Real(dir) => dir.cut_file(name, bytes).await,
             #[cfg(test)]
-            Kind::Memory(dir) => dir.cut_file(name, bytes),
+            Kind::Memory(dir) => {
+                dir.pass_aside().await;
+                dir.cut_file(name, bytes)
+            }
         }
     }
 

@@ -4,8 +4,10 @@
 
 mod content;
 mod faults;
+mod held;
 
 pub(crate) use faults::Faults;
+pub(crate) use held::Held;
 
 use super::real_dir::TEMPORARY;
 use super::{Free, Patience, ReplaceError};
@@ -34,6 +36,7 @@ pub(crate) fn current() -> Option<Rc<MemoryDisk>> {
 pub(crate) struct MemoryDisk {
     dirs: RefCell<BTreeMap<PathBuf, Rc<Names>>>,
     faults: Cell<Faults>,
+    pub(crate) held: Held,
     /// What was asked of a directory by somebody who was not at work for its shard.
     strangers: RefCell<BTreeSet<&'static str>>,
     /// Bytes that it was asked to write before they are flushed.
@@ -208,8 +211,9 @@ impl MemoryDisk {
         sleep(pause).await;
     }
 
-    async fn flush(&self, content: &Content) -> io::Result<()> {
+    async fn flush(&self, dir: Option<&Path>, content: &Content) -> io::Result<()> {
         let work = content.begin_flush();
+        self.held.pass(dir).await;
         self.wait_for_device().await;
         if self.fails(|faults| faults.flush) {
             draw(|random| content.fail_flush(&work, random));
@@ -320,6 +324,7 @@ impl MemoryDir {
             let changed = self.names.changed().into_iter();
             changed.map(|(name, _)| name).collect()
         };
+        self.pass_aside().await;
         self.disk.wait_for_device().await;
         if self.disk.fails(|faults| faults.sync) {
             let mut lost = self.names.lost.borrow_mut();
@@ -356,6 +361,11 @@ impl MemoryDir {
         Ok(self.find(name).map(|content| content.bytes()))
     }
 
+    /// Resolves once the directory is not stuck.
+    pub(super) async fn pass_aside(&self) {
+        self.disk.held.pass_aside(Some(&self.path)).await;
+    }
+
     pub(super) async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
         let number = self.temporary.replace(self.temporary.get() + 1);
         let temporary = format!("{name}.{number}{TEMPORARY}");
@@ -363,6 +373,7 @@ impl MemoryDir {
             .create_file(&temporary)
             .map_err(ReplaceError::Unwritten)?;
         breathe().await;
+        self.pass_aside().await;
         let written = match file.write_at(&bytes, 0) {
             Ok(()) => file.flush().await,
             Err(cause) => Err(cause),
@@ -392,6 +403,11 @@ impl MemoryFile {
 
     fn asked(&self, what: &'static str) {
         self.disk.asked(self.path.borrow().parent(), what);
+    }
+
+    async fn pass_aside(&self) {
+        let path = self.path();
+        self.disk.held.pass_aside(path.parent()).await;
     }
 
     pub(super) fn renamed(&self, path: &Path) {
@@ -431,6 +447,7 @@ impl MemoryFile {
     pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
         self.asked("extend");
         breathe().await;
+        self.pass_aside().await;
         let size = self.size() + bytes;
         if self.disk.space(place(bytes)) < place(bytes) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -447,12 +464,14 @@ impl MemoryFile {
         );
         self.asked("write-back");
         breathe().await;
+        self.pass_aside().await;
         self.disk.sent_bytes.set(self.disk.sent_bytes.get() + bytes);
     }
 
     pub(super) async fn flush(&self) -> io::Result<()> {
         self.asked("flush");
-        self.disk.flush(&self.content).await
+        let path = self.path();
+        self.disk.flush(path.parent(), &self.content).await
     }
 
     pub(super) async fn read(

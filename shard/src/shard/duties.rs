@@ -33,7 +33,9 @@ pub(crate) struct Duties {
     pub(crate) upkeep_failed: Cell<Option<Monotonic>>,
     /// Its generation table is being written.
     pub(crate) saving: Cell<bool>,
-    /// Space is being prepared for it.
+    /// It is in line for space.
+    pub(crate) in_line: Cell<bool>,
+    /// Space, or its next segment, is being prepared.
     pub(crate) preparing: Cell<bool>,
     /// When none could be prepared, if that is so.
     pub(crate) preparing_failed: Cell<Option<Monotonic>>,

@@ -18,6 +18,7 @@ mod rolls;
 mod saving;
 mod shutdown;
 mod simulated;
+mod stuck;
 mod timings;
 mod turns;
 

@@ -1,0 +1,46 @@
+//! Directories of a disk in memory that are stuck: what is asked of them aside, or flushed, goes on once
+//! they are let go of.
+
+use crate::event::Event;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    dirs: RefCell<BTreeSet<PathBuf>>,
+    waiting: Cell<usize>,
+    let_go: Event,
+}
+
+impl Held {
+    /// The directory is stuck from now on.
+    pub(crate) fn hold(&self, dir: &Path) {
+        self.dirs.borrow_mut().insert(dir.to_owned());
+    }
+
+    /// Nothing is stuck any more.
+    pub(crate) fn let_go(&self) {
+        self.dirs.borrow_mut().clear();
+        self.let_go.notify();
+    }
+
+    /// Work on blocking threads that is stuck.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.get()
+    }
+
+    /// Resolves once the directory is not stuck.
+    pub(super) async fn pass(&self, dir: Option<&Path>) {
+        let is_free = || !dir.is_some_and(|dir| self.dirs.borrow().contains(dir));
+        self.let_go.until(is_free).await;
+    }
+
+    /// The same for what takes a blocking thread meanwhile.
+    pub(super) async fn pass_aside(&self, dir: Option<&Path>) {
+        self.waiting.set(self.waiting.get() + 1);
+        self.pass(dir).await;
+        self.waiting.set(self.waiting.get() - 1);
+    }
+}
