@@ -3,6 +3,7 @@
 
 use crate::device_waiters;
 use felix_core::CpuId;
+use felix_core::limits::{PREPARATIONS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX};
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use std::ffi::CString;
 use std::future::Future;
@@ -17,10 +18,15 @@ const IO_MEMORY_BYTES: usize = 64 << 10;
 const PREEMPT_TIMER: Duration = Duration::from_micros(200);
 
 /// Threads of a core for file work that is not on the ring: a sync of a directory after a roll, a
-/// small file replaced. A shard has five such pieces of work under way at most (its directory, upkeep,
-/// space or the next segment, write-back, a removal), so a device that is stuck under a few leaves the
-/// others threads.
+/// small file replaced. A shard has `FILE_WORK_PER_SHARD_MAX` such pieces of work under way at most, so a
+/// device that is stuck under a few leaves the others threads; and what is done ahead of appends and
+/// flushes, by however many shards of a device, leaves some to what somebody waits for.
 const BLOCKING_THREADS: usize = 16;
+
+const _: () = assert!(
+    BLOCKING_THREADS > 2 * (PREPARATIONS_IN_FLIGHT_MAX + WRITE_BACKS_IN_FLIGHT_MAX),
+    "as many again may be late"
+);
 
 /// Runs `life` to its end on the calling thread, which is the core's from here on and is kept on
 /// the processor.

@@ -128,6 +128,10 @@ pub const FILES_FLUSHED_AT_ONCE_MAX: usize = 2;
 /// that the whole core waits for devices that hang.
 pub const LATE_FLUSHES_MAX: usize = 256;
 
+/// Threads for file work that one shard holds at once, whatever is stuck under it: one for what somebody
+/// waits for and one beside it. Eight such shards leave a core none.
+pub const FILE_WORK_PER_SHARD_MAX: usize = 2;
+
 /// Shards of one core and device for which space is prepared at once. Each takes one of the core's
 /// threads for file work while it writes and flushes a step; two, and as many that take too long to be
 /// waited for, leave the others to what somebody waits for.

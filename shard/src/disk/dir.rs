@@ -1,16 +1,24 @@
 //! The directory of one shard's log.
 
 #[cfg(test)]
-use super::memory::MemoryDir;
+use super::memory::{MemoryDir, MemoryFile};
 use super::real_dir::RealDir;
+use super::real_file::RealFile;
 use super::{File, Free};
+use crate::event::Credits;
+use felix_core::limits::FILE_WORK_PER_SHARD_MAX;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 /// A directory that is there for good. Lives on the CPU core that opened it.
 #[derive(Debug)]
-pub struct Dir(Kind);
+pub struct Dir {
+    kind: Kind,
+    /// What is done in it on blocking threads, which others need, too.
+    aside: Rc<Credits>,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -38,15 +46,31 @@ impl Dir {
     pub async fn open(path: &Path) -> io::Result<Self> {
         #[cfg(test)]
         if let Some(disk) = super::memory::current() {
-            return Ok(Self(Kind::Memory(disk.open_dir(path).await?)));
+            return Ok(Self::over(Kind::Memory(disk.open_dir(path).await?)));
         }
-        Ok(Self(Kind::Real(RealDir::open(path).await?)))
+        Ok(Self::over(Kind::Real(RealDir::open(path).await?)))
+    }
+
+    fn over(kind: Kind) -> Self {
+        Self {
+            kind,
+            aside: Rc::new(Credits::new(FILE_WORK_PER_SHARD_MAX)),
+        }
+    }
+
+    fn real(&self, file: RealFile) -> File {
+        File::real(file, &self.aside)
+    }
+
+    #[cfg(test)]
+    fn memory(&self, file: MemoryFile) -> File {
+        File::memory(file, &self.aside)
     }
 
     /// Where it lies.
     #[must_use]
     pub fn path(&self) -> &Path {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.path(),
             #[cfg(test)]
             Kind::Memory(dir) => dir.path(),
@@ -56,7 +80,7 @@ impl Dir {
     /// The file system that it lies on, as `stat` tells it.
     #[must_use]
     pub fn device(&self) -> u64 {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.device(),
             #[cfg(test)]
             Kind::Memory(dir) => dir.device(),
@@ -68,7 +92,7 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn list(&self) -> io::Result<Vec<OsString>> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.list(),
             #[cfg(test)]
             Kind::Memory(dir) => dir.list(),
@@ -80,10 +104,10 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn open_file(&self, name: &str) -> io::Result<Option<File>> {
-        match &self.0 {
-            Kind::Real(dir) => Ok(dir.open_file(name).await?.map(File::real)),
+        match &self.kind {
+            Kind::Real(dir) => Ok(dir.open_file(name).await?.map(|file| self.real(file))),
             #[cfg(test)]
-            Kind::Memory(dir) => Ok(dir.open_file(name)?.map(File::memory)),
+            Kind::Memory(dir) => Ok(dir.open_file(name)?.map(|file| self.memory(file))),
         }
     }
 
@@ -92,10 +116,10 @@ impl Dir {
     /// # Errors
     /// It exists already, or the disk's own fault.
     pub fn create_file(&self, name: &str) -> io::Result<File> {
-        match &self.0 {
-            Kind::Real(dir) => dir.create_file(name).map(File::real),
+        match &self.kind {
+            Kind::Real(dir) => dir.create_file(name).map(|file| self.real(file)),
             #[cfg(test)]
-            Kind::Memory(dir) => dir.create_file(name).map(File::memory),
+            Kind::Memory(dir) => dir.create_file(name).map(|file| self.memory(file)),
         }
     }
 
@@ -104,13 +128,17 @@ impl Dir {
     /// # Errors
     /// It exists already, or the disk's own fault.
     pub async fn create_file_aside(&self, name: &str) -> io::Result<File> {
-        match &self.0 {
-            Kind::Real(dir) => dir.create_file_aside(name).await.map(File::real),
+        let _thread = self.aside.permit().await;
+        match &self.kind {
+            Kind::Real(dir) => dir
+                .create_file_aside(name)
+                .await
+                .map(|file| self.real(file)),
             #[cfg(test)]
             Kind::Memory(dir) => {
                 crate::runtime::breathe().await;
                 dir.pass_aside().await;
-                dir.create_file(name).map(File::memory)
+                dir.create_file(name).map(|file| self.memory(file))
             }
         }
     }
@@ -121,9 +149,10 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn rename_aside(&self, file: &File, from: &str, to: &str) -> io::Result<()> {
+        let _thread = self.aside.permit().await;
         // Nobody is to open it by the old name meanwhile.
         let _open = file.hold().await?;
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.rename_aside(from, to).await?,
             #[cfg(test)]
             Kind::Memory(dir) => {
@@ -141,7 +170,7 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn remove_file(&self, name: &str) -> io::Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.remove_file(name),
             #[cfg(test)]
             Kind::Memory(dir) => dir.remove_file(name),
@@ -153,7 +182,8 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn discard_file(&self, name: &str) -> io::Result<()> {
-        match &self.0 {
+        let _thread = self.aside.permit().await;
+        match &self.kind {
             Kind::Real(dir) => dir.discard_file(name).await,
             #[cfg(test)]
             Kind::Memory(dir) => {
@@ -168,7 +198,8 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
-        match &self.0 {
+        let _thread = self.aside.permit().await;
+        match &self.kind {
             Kind::Real(dir) => dir.cut_file(name, bytes).await,
             #[cfg(test)]
             Kind::Memory(dir) => {
@@ -184,7 +215,7 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.rename(from, to),
             #[cfg(test)]
             Kind::Memory(dir) => dir.rename(from, to),
@@ -196,7 +227,8 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn sync(&self) -> io::Result<()> {
-        match &self.0 {
+        let _thread = self.aside.permit().await;
+        match &self.kind {
             Kind::Real(dir) => dir.sync().await,
             #[cfg(test)]
             Kind::Memory(dir) => dir.sync().await,
@@ -208,7 +240,7 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn free(&self) -> io::Result<Free> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.free().await,
             #[cfg(test)]
             Kind::Memory(dir) => Ok(dir.free()),
@@ -220,7 +252,7 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn size_of(&self, name: &str) -> io::Result<Option<u64>> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.size_of(name),
             #[cfg(test)]
             Kind::Memory(dir) => dir.size_of(name),
@@ -232,7 +264,7 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(dir) => dir.load(name),
             #[cfg(test)]
             Kind::Memory(dir) => dir.load(name),
@@ -245,10 +277,54 @@ impl Dir {
     /// # Errors
     /// The disk's own fault.
     pub async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
-        match &self.0 {
+        let _thread = self.aside.permit().await;
+        match &self.kind {
             Kind::Real(dir) => dir.replace(name, bytes).await,
             #[cfg(test)]
             Kind::Memory(dir) => dir.replace(name, bytes).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::simulated::Simulation;
+    use crate::runtime::{sleep, spawn_local};
+    use std::time::Duration;
+
+    #[test]
+    fn a_directory_that_is_stuck_takes_few_threads() {
+        let simulation = Simulation::new(1);
+        let disk = Rc::clone(simulation.disk());
+        simulation.run(async move {
+            let path = Path::new("/stuck");
+            let dir = Rc::new(Dir::open(path).await.unwrap());
+            let file = Rc::new(dir.create_file("log").unwrap());
+            disk.held.hold(path);
+            let work = |number: u8| {
+                let (dir, file) = (Rc::clone(&dir), Rc::clone(&file));
+                spawn_local(async move {
+                    match number {
+                        0 => dir.sync().await.unwrap(),
+                        1 => drop(file.extend(100).await.unwrap()),
+                        2 => file.begin_write_back(0, 0).await,
+                        3 => dir.replace("table", vec![1]).await.unwrap(),
+                        4 => drop(dir.create_file_aside("next").await.unwrap()),
+                        5 => dir.rename_aside(&file, "log", "other").await.unwrap(),
+                        6 => dir.cut_file("gone", 0).await.unwrap(),
+                        _ => dir.discard_file("gone").await.unwrap(),
+                    }
+                })
+            };
+            let tasks: Vec<_> = (0..8).map(work).collect();
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(disk.held.waiting(), FILE_WORK_PER_SHARD_MAX);
+            disk.held.let_go();
+            for task in tasks {
+                task.join().await;
+            }
+            assert_eq!(dir.list().unwrap(), ["next", "other", "table"]);
+        });
     }
 }

@@ -4,6 +4,7 @@ use super::descriptors::Handle;
 #[cfg(test)]
 use super::memory::MemoryFile;
 use super::real_file::RealFile;
+use crate::event::Credits;
 use bytes::Bytes;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,11 @@ pub enum Patience {
 
 /// An open file. Lives on the CPU core that opened it.
 #[derive(Debug)]
-pub struct File(Kind);
+pub struct File {
+    kind: Kind,
+    /// What is done in its directory on blocking threads.
+    aside: Rc<Credits>,
+}
 
 /// A file that is kept open.
 pub(super) struct Held(#[expect(dead_code, reason = "it is there to be held")] Option<Rc<Handle>>);
@@ -34,19 +39,25 @@ enum Kind {
 }
 
 impl File {
-    pub(super) fn real(file: RealFile) -> Self {
-        Self(Kind::Real(file))
+    pub(super) fn real(file: RealFile, aside: &Rc<Credits>) -> Self {
+        Self {
+            kind: Kind::Real(file),
+            aside: Rc::clone(aside),
+        }
     }
 
     #[cfg(test)]
-    pub(super) fn memory(file: MemoryFile) -> Self {
-        Self(Kind::Memory(file))
+    pub(super) fn memory(file: MemoryFile, aside: &Rc<Credits>) -> Self {
+        Self {
+            kind: Kind::Memory(file),
+            aside: Rc::clone(aside),
+        }
     }
 
     /// Where it lies.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.path(),
             #[cfg(test)]
             Kind::Memory(file) => file.path(),
@@ -56,7 +67,7 @@ impl File {
     /// It will not be used soon: it is closed, and opened again when it is, unless it has something
     /// to lose.
     pub(crate) fn rest(&self) {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.rest(),
             #[cfg(test)]
             Kind::Memory(_) => {}
@@ -65,7 +76,7 @@ impl File {
 
     /// It lies there from now on.
     pub(crate) fn renamed(&self, path: &Path) {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.renamed(path),
             #[cfg(test)]
             Kind::Memory(file) => file.renamed(path),
@@ -74,7 +85,7 @@ impl File {
 
     /// Keeps it open for as long as what is returned.
     pub(super) async fn hold(&self) -> io::Result<Held> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.hold().await.map(|held| Held(Some(held))),
             #[cfg(test)]
             Kind::Memory(_) => Ok(Held(None)),
@@ -86,7 +97,7 @@ impl File {
     /// # Errors
     /// The disk's own fault.
     pub fn size(&self) -> io::Result<u64> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.size(),
             #[cfg(test)]
             Kind::Memory(file) => Ok(file.size()),
@@ -98,7 +109,7 @@ impl File {
     /// # Errors
     /// The disk's own fault; part of the bytes may be there.
     pub fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.write_at(bytes, position),
             #[cfg(test)]
             Kind::Memory(file) => file.write_at(bytes, position),
@@ -110,7 +121,7 @@ impl File {
     /// # Errors
     /// The disk's own fault.
     pub fn truncate(&self, bytes: u64) -> io::Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.truncate(bytes),
             #[cfg(test)]
             Kind::Memory(file) => file.truncate(bytes),
@@ -124,7 +135,8 @@ impl File {
     /// # Errors
     /// The disk's own fault; some of them may be there.
     pub async fn extend(&self, bytes: u64) -> io::Result<u64> {
-        match &self.0 {
+        let _thread = self.aside.permit().await;
+        match &self.kind {
             Kind::Real(file) => file.extend(bytes).await,
             #[cfg(test)]
             Kind::Memory(file) => file.extend(bytes).await,
@@ -136,7 +148,8 @@ impl File {
     /// # Errors
     /// The disk's own fault.
     pub async fn truncate_aside(&self, bytes: u64) -> io::Result<()> {
-        match &self.0 {
+        let _thread = self.aside.permit().await;
+        match &self.kind {
             Kind::Real(file) => file.truncate_aside(bytes).await,
             #[cfg(test)]
             Kind::Memory(file) => file.truncate(bytes),
@@ -146,7 +159,8 @@ impl File {
     /// Has the kernel begin to write these bytes to the device, on a blocking thread. They are not
     /// durable by that. What goes wrong is told to the next [`File::flush`].
     pub async fn begin_write_back(&self, position: u64, bytes: u64) {
-        match &self.0 {
+        let _thread = self.aside.permit().await;
+        match &self.kind {
             Kind::Real(file) => file.begin_write_back(position, bytes).await,
             #[cfg(test)]
             Kind::Memory(file) => file.begin_write_back(position, bytes).await,
@@ -159,7 +173,7 @@ impl File {
     /// The disk's own fault. What is then on the device is unknown, and asking again proves
     /// nothing: the kernel reports a failed write-back once.
     pub async fn flush(&self) -> io::Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.flush().await,
             #[cfg(test)]
             Kind::Memory(file) => file.flush().await,
@@ -176,7 +190,7 @@ impl File {
         bytes_max: usize,
         patience: Patience,
     ) -> io::Result<Bytes> {
-        match &self.0 {
+        match &self.kind {
             Kind::Real(file) => file.read(position, bytes_max, patience).await,
             #[cfg(test)]
             Kind::Memory(file) => file.read(position, bytes_max, patience).await,
