@@ -32,7 +32,6 @@ pub(super) const TEMPORARY: &str = ".tmp";
 impl RealDir {
     /// Opens the directory, making it and those above it where they are missing, all of them
     /// durably: one that is there may have been made by a process that was killed before it synced.
-    ///
     pub(super) async fn open(path: &Path) -> io::Result<Self> {
         let parent = path.parent().map(Path::to_owned).unwrap_or_default();
         let is_known = SYNCED.with_borrow(|synced| synced.contains(&parent));
@@ -69,7 +68,6 @@ impl RealDir {
     }
 
     /// The names in it, in order. Temporary files that a crash left behind are removed.
-    ///
     pub(super) fn list(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
@@ -85,7 +83,6 @@ impl RealDir {
     }
 
     /// Opens a file of the directory; `None` where there is none of that name.
-    ///
     pub(super) async fn open_file(&self, name: &str) -> io::Result<Option<RealFile>> {
         match RealFile::open(self.path.join(name)).await {
             Ok(file) => Ok(Some(file)),
@@ -114,7 +111,6 @@ impl RealDir {
     }
 
     /// Removes a file, if it is there. It is gone for good after [`RealDir::sync`].
-    ///
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
         unless_gone(std::fs::remove_file(self.path.join(name)))
     }
@@ -138,13 +134,11 @@ impl RealDir {
     }
 
     /// Gives a file another name, in the place of the one that has it, if one does.
-    ///
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         std::fs::rename(self.path.join(from), self.path.join(to))
     }
 
     /// Makes files that appeared or went do so durably.
-    ///
     pub(super) async fn sync(&self) -> io::Result<()> {
         let path = self.path.clone();
         // Not on the ring: the executor only offers fdatasync, which need not commit a new name.
@@ -158,7 +152,6 @@ impl RealDir {
     }
 
     /// The size of a file in bytes; `None` where there is none of that name.
-    ///
     pub(super) fn size_of(&self, name: &str) -> io::Result<Option<u64>> {
         match std::fs::metadata(self.path.join(name)) {
             Ok(found) => Ok(Some(found.len())),
@@ -168,7 +161,6 @@ impl RealDir {
     }
 
     /// The whole of a small file; `None` where there is none of that name.
-    ///
     pub(super) fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match std::fs::read(self.path.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -179,7 +171,6 @@ impl RealDir {
 
     /// Puts a small file in the place of the one of that name, durably: whatever happens, either
     /// the old one is there or the new one.
-    ///
     pub(super) async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
         let number = self.temporary.replace(self.temporary.get() + 1);
         let temporary = self.path.join(format!("{name}.{number}{TEMPORARY}"));

@@ -3,6 +3,7 @@
 use super::Log;
 use super::error::{LogError, SYNC_DIRECTORY};
 use super::poison::Distrust;
+use super::recovery::disk_error;
 use super::segment::Segment;
 use crate::disk::Dir;
 #[cfg(test)]
@@ -60,13 +61,8 @@ impl Flush {
             segment.name().await?;
         }
         if self.makes_names() {
-            self.dir.sync().await.map_err(|cause| LogError::Disk {
-                dir: self.dir.path().to_owned(),
-                file: String::new(),
-                position: None,
-                doing: SYNC_DIRECTORY,
-                cause,
-            })?;
+            let synced = self.dir.sync().await;
+            synced.map_err(|cause| disk_error(&self.dir, SYNC_DIRECTORY, "", cause))?;
         }
         Ok(Flushed {
             token: self.token,

@@ -4,6 +4,7 @@ mod lookup;
 
 use super::error::{FLUSH, Fault, LogError, RENAME};
 use super::index::{IndexBytes, Indexed, Indexes, TimeEntry};
+use super::recovery::disk_error;
 use crate::disk::{Dir, File, breathe};
 use crate::event::Event;
 use felix_core::batch::Header;
@@ -162,13 +163,7 @@ impl Segment {
         let name = log_name(base);
         match dir.create_file(&name) {
             Ok(log) => Ok(Self::over(Rc::clone(dir), base, log, index_interval)),
-            Err(cause) => Err(LogError::Disk {
-                dir: dir.path().to_owned(),
-                file: name,
-                position: None,
-                doing: "create",
-                cause,
-            }),
+            Err(cause) => Err(disk_error(dir, "create", &name, cause)),
         }
     }
 
@@ -185,13 +180,7 @@ impl Segment {
         });
         match opened {
             Ok(log) => Ok(Self::over(Rc::clone(dir), base, log, index_interval)),
-            Err(cause) => Err(LogError::Disk {
-                dir: dir.path().to_owned(),
-                file: name,
-                position: None,
-                doing: "open",
-                cause,
-            }),
+            Err(cause) => Err(disk_error(dir, "open", &name, cause)),
         }
     }
 

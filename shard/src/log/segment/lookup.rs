@@ -6,6 +6,7 @@
 
 use super::super::error::LogError;
 use super::super::index::{self, Entry, Indexes, OffsetEntry, Origin, TimeEntry};
+use super::super::recovery::disk_error;
 use super::super::walk::{Owed, Start, Walk};
 use super::{Segment, index_name, time_index_name};
 use crate::disk::{File, Patience};
@@ -227,13 +228,7 @@ impl Segment {
     }
 
     fn index_error(&self, name: &str, cause: io::Error) -> LogError {
-        LogError::Disk {
-            dir: self.dir.path().to_owned(),
-            file: name.to_owned(),
-            position: None,
-            doing: "search",
-            cause,
-        }
+        disk_error(&self.dir, "search", name, cause)
     }
 
     /// Index files are opened when first needed, so that a shard with many segments holds one
