@@ -291,3 +291,43 @@ fn generations_below_the_start_are_forgotten_and_the_others_end_where_they_did()
         check(&log);
     });
 }
+
+#[test]
+fn a_large_file_is_cut_down_in_steps_before_its_name_goes_and_a_closing_leaves_the_rest() {
+    const STEP: u64 = 64 << 20;
+    for is_cut_short in [false, true] {
+        run(async move {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut log, batches) = filled(&dir, 20).await;
+            let first = files(&dir, "log").remove(0);
+            // Holes take no space and are cut like anything else.
+            let size = 2 * STEP + 1000;
+            let file = std::fs::File::options().write(true).open(&first).unwrap();
+            file.set_len(size).unwrap();
+            log.retain(of_bytes(log_bytes(&dir) - size), NOW);
+            keep_up(&mut log).await;
+            let mut removal = log.removal().unwrap();
+            let remains = removal.next().await.unwrap();
+            let sizes = std::cell::RefCell::new(Vec::new());
+            let is_wanted = || {
+                let found = first.metadata().unwrap().len();
+                sizes.borrow_mut().push(found);
+                assert!(first.with_extension("index").exists(), "the name goes last");
+                !is_cut_short
+            };
+            let freed = remains.remove(is_wanted).await.unwrap();
+            if is_cut_short {
+                assert_eq!((freed, sizes.take()), (STEP, vec![STEP + 1000]));
+                assert!(first.exists());
+                log.close().await.unwrap();
+                let (mut log, _) = open(&dir, SMALL).await;
+                assert_eq!(remove(&mut log).await, STEP + 1000);
+                assert_holds(&log, &after(&log, &batches)).await;
+            } else {
+                assert_eq!((freed, sizes.take()), (size, vec![STEP + 1000, 1000, 0]));
+            }
+            assert!(!first.exists());
+            assert!(!first.with_extension("index").exists());
+        });
+    }
+}
