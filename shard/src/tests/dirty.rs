@@ -2,10 +2,11 @@
 //! told.
 
 use super::simulated::life_of_core;
+use super::virtual_core::{ms, now, set_faults, shards, slow};
 use super::{FOREVER, Rig, batch, large_batch, metric, run};
 use crate::disk::memory::Faults;
 use crate::runtime;
-use crate::runtime::simulated::{Simulation, current};
+use crate::runtime::simulated::Simulation;
 use crate::{Core, DirtyBounds};
 use felix_core::shards::{Acks, Append, Appended};
 use felix_core::{Durability, Monotonic, Offset, ShardError, ShardId, Shards};
@@ -30,10 +31,6 @@ fn rig(durability: Durability, shards: u32) -> Rig {
     }
 }
 
-fn shards(rig: Rig) -> Vec<ShardId> {
-    rig.stream().shard_ids().collect()
-}
-
 /// Hands a batch over. `None`: it waits for room.
 fn hand_over(
     core: &Core,
@@ -47,27 +44,6 @@ fn hand_over(
         .router()
         .append_until(vec![append], Acks::All, deadline);
     async move { handed.await.await.remove(0) }
-}
-
-fn now() -> Duration {
-    current().expect("the test runs in a simulation").now()
-}
-
-fn slow(flush: Duration) -> Faults {
-    Faults {
-        stall: 10_000,
-        slow: flush,
-        ..Faults::default()
-    }
-}
-
-fn set_faults(faults: Faults) {
-    let simulation = current().expect("the test runs in a simulation");
-    simulation.disk().set_faults(faults);
-}
-
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
 }
 
 #[test]

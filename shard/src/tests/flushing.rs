@@ -1,11 +1,11 @@
 //! Rounds of flushes: how long appends wait for theirs, and who waits for whom.
 
 use super::simulated::life_of_core;
+use super::virtual_core::{ms, now, set_faults, shards, slow};
 use super::{Rig, batch, metric};
 use crate::Core;
-use crate::disk::memory::Faults;
 use crate::runtime;
-use crate::runtime::simulated::{Simulation, current};
+use crate::runtime::simulated::Simulation;
 use felix_core::shards::{Acks, Append};
 use felix_core::{Durability, Monotonic, ShardId, Shards};
 use std::time::Duration;
@@ -20,10 +20,6 @@ fn rig(durability: Durability, shards: u32) -> Rig {
     }
 }
 
-fn shards(rig: Rig) -> Vec<ShardId> {
-    rig.stream().shard_ids().collect()
-}
-
 async fn append(core: &Core, shard: ShardId) {
     let append = Append {
         shard,
@@ -31,19 +27,6 @@ async fn append(core: &Core, shard: ShardId) {
     };
     let committed = core.router().append(vec![append], Acks::All).await;
     committed.await.remove(0).unwrap();
-}
-
-fn now() -> Duration {
-    current().expect("the test runs in a simulation").now()
-}
-
-fn set_flush(flush: Duration) {
-    let simulation = current().expect("the test runs in a simulation");
-    simulation.disk().set_faults(Faults {
-        stall: 10_000,
-        slow: flush,
-        ..Faults::default()
-    });
 }
 
 /// How many intervals were reached, and their sum.
@@ -63,15 +46,11 @@ fn overdue(core: &Core) -> i64 {
     metric(core, "felix_storage_overdue_syncs_total")
 }
 
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
-
 #[test]
 fn the_interval_reached_is_told_of_each_round() {
     let rig = rig(Durability::Periodic, 3);
     life_of_core(&Simulation::new(1), rig, &[rig], move |core| async move {
-        set_flush(ms(20));
+        set_faults(slow(ms(20)));
         let shards = shards(rig);
         append(&core, shards[0]).await;
         runtime::sleep(ms(40)).await;
@@ -98,7 +77,7 @@ fn the_interval_reached_is_told_of_each_round() {
 fn an_append_that_waits_for_more_than_twice_the_interval_is_told_though_its_flush_has_not_ended() {
     let rig = rig(Durability::Periodic, 3);
     life_of_core(&Simulation::new(2), rig, &[rig], move |core| async move {
-        set_flush(ms(10_000));
+        set_faults(slow(ms(10_000)));
         let shards = shards(rig);
         append(&core, shards[0]).await;
         append(&core, shards[1]).await;
@@ -111,7 +90,7 @@ fn an_append_that_waits_for_more_than_twice_the_interval_is_told_though_its_flus
         append(&core, shards[0]).await;
         runtime::sleep(ms(5_000)).await;
         assert_eq!(overdue(&core), 3);
-        set_flush(ms(1));
+        set_faults(slow(ms(1)));
         runtime::sleep(ms(6_000)).await;
         assert_eq!(overdue(&core), 3);
         assert_eq!(metric(&core, "felix_storage_unsynced_bytes"), 0);
@@ -131,7 +110,7 @@ fn an_append_that_waits_for_more_than_twice_the_interval_is_told_though_its_flus
 fn a_flush_that_ends_a_little_too_late_is_told_once() {
     let rig = rig(Durability::Periodic, 1);
     life_of_core(&Simulation::new(3), rig, &[rig], move |core| async move {
-        set_flush(ms(70));
+        set_faults(slow(ms(70)));
         append(&core, shards(rig)[0]).await;
         runtime::sleep(ms(500)).await;
         assert_eq!(overdue(&core), 1);
@@ -172,7 +151,7 @@ fn an_append_that_waits_for_its_flush_does_not_wait_for_a_round_that_nobody_wait
         periodic,
         &streams,
         move |core| async move {
-            set_flush(ms(40));
+            set_faults(slow(ms(40)));
             for shard in shards(periodic) {
                 append(&core, shard).await;
             }

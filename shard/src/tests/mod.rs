@@ -21,6 +21,7 @@ mod simulated;
 mod stuck;
 mod timings;
 mod turns;
+mod virtual_core;
 
 use crate::event::Event;
 use crate::log::LogConfig;
