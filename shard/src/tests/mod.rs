@@ -7,6 +7,7 @@ mod dirty;
 mod ending;
 mod fetches;
 mod flushing;
+mod forgotten;
 mod generations;
 mod heavy;
 mod keeping;

@@ -17,7 +17,7 @@ const ID: i64 = 1_000_007;
 const POLICIES: [Durability; 3] = [Durability::OnCommit, Durability::Periodic, Durability::None];
 
 /// The records of one producer from one sequence on, in epoch 0; each value is its number.
-fn of(id: i64, first: u64, records: u64) -> Batch {
+pub(super) fn of(id: i64, first: u64, records: u64) -> Batch {
     in_epoch(0, id, first, records, Codec::None)
 }
 
@@ -55,7 +55,7 @@ impl Bench {
         handed.now_or_never().expect("it is placed at once")
     }
 
-    async fn base(&self, shard: u32, batch: Batch) -> Result<u64, ShardError> {
+    pub(super) async fn base(&self, shard: u32, batch: Batch) -> Result<u64, ShardError> {
         let appended = self.append(shard, batch).await?;
         Ok(appended.base_offset.get())
     }
