@@ -47,6 +47,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) cold_reads: Counter,
     pub(crate) abandoned: Counter,
     pub(crate) read_bytes: Counter,
+    pub(crate) read_records: Counter,
     pub(crate) read_failures: Counter,
     pub(crate) failed_shards: Counter,
     pub(crate) reopened: Counter,
@@ -92,6 +93,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) sync_interval: Histogram,
     /// Batches that one flush made durable.
     pub(crate) sync_batch_appends: Histogram,
+    /// Reading a part of a fetch from its log's files.
+    pub(crate) read_us: Histogram,
     pub(crate) recovery_us: Histogram,
 }
 
@@ -209,6 +212,11 @@ impl Metrics for CoreMetrics {
                 "felix_storage_sync_interval_seconds",
                 "From the oldest append that a periodic round flushed to its flush: the interval reached.",
                 &self.sync_interval,
+            ),
+            (
+                "felix_storage_read_duration_seconds",
+                "Reading one shard's batches for a fetch from its files, the device included; what is in memory is not in it.",
+                &self.read_us,
             ),
             (
                 "felix_storage_recovery_duration_seconds",

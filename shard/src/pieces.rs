@@ -5,12 +5,14 @@ use felix_core::Offset;
 use felix_core::batch::HEADER_BYTES;
 
 /// Whole batches from the front of some pieces.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Taken {
     /// Whole batches.
     pub(crate) pieces: Vec<Bytes>,
     /// Their bytes.
     pub(crate) bytes: usize,
+    /// Their records.
+    pub(crate) records: u64,
     /// The offset after the last of them; `None` where there is none.
     pub(crate) end: Option<Offset>,
 }
@@ -30,8 +32,7 @@ pub(crate) fn take_whole(
 ) -> Result<Taken, Torn> {
     let mut taken = Taken {
         pieces: Vec::with_capacity(pieces.len()),
-        bytes: 0,
-        end: None,
+        ..Taken::default()
     };
     for mut piece in pieces {
         let mut position = 0;
@@ -44,6 +45,7 @@ pub(crate) fn take_whole(
                 break;
             }
             taken.bytes += batch.bytes;
+            taken.records += u64::from(batch.records);
             taken.end = Some(batch.end);
             position += batch.bytes;
         }
@@ -60,6 +62,7 @@ pub(crate) fn take_whole(
 
 struct Extent {
     bytes: usize,
+    records: u32,
     end: Offset,
 }
 
@@ -70,6 +73,7 @@ fn batch_at(piece: &Bytes, position: usize) -> Option<Extent> {
     let base = i64::from_be_bytes(header.get(0..8)?.try_into().ok()?);
     let length = u32::from_be_bytes(header.get(8..12)?.try_into().ok()?);
     let last_delta = i32::from_be_bytes(header.get(23..27)?.try_into().ok()?);
+    let records = i32::from_be_bytes(header.get(57..61)?.try_into().ok()?);
     let bytes = usize::try_from(length).ok()?.checked_add(12)?;
     if bytes < HEADER_BYTES || bytes > rest.len() {
         return None;
@@ -77,6 +81,7 @@ fn batch_at(piece: &Bytes, position: usize) -> Option<Extent> {
     let end = base.checked_add(i64::from(last_delta))?.checked_add(1)?;
     Some(Extent {
         bytes,
+        records: u32::try_from(records).ok()?,
         end: Offset::from_wire(end)?,
     })
 }
@@ -91,6 +96,7 @@ mod tests {
         batch[0..8].copy_from_slice(&base.to_be_bytes());
         batch[8..12].copy_from_slice(&u32::try_from(bytes - 12).unwrap().to_be_bytes());
         batch[23..27].copy_from_slice(&(count - 1).to_be_bytes());
+        batch[57..61].copy_from_slice(&count.to_be_bytes());
         batch
     }
 
@@ -101,19 +107,19 @@ mod tests {
 
     #[test]
     fn a_limit_cuts_between_batches_and_never_within() {
-        for (bytes_max, bytes, end) in [
-            (99, 0, None),
-            (100, 100, Some(7)),
-            (179, 100, Some(7)),
-            (180, 180, Some(8)),
-            (379, 180, Some(8)),
-            (380, 380, Some(18)),
-            (usize::MAX, 380, Some(18)),
+        for (bytes_max, bytes, records, end) in [
+            (99, 0, 0, None),
+            (100, 100, 2, Some(7)),
+            (179, 100, 2, Some(7)),
+            (180, 180, 3, Some(8)),
+            (379, 180, 3, Some(8)),
+            (380, 380, 13, Some(18)),
+            (usize::MAX, 380, 13, Some(18)),
         ] {
             let taken = take_whole(pieces(), bytes_max, false).unwrap();
             assert_eq!(
-                (taken.bytes, taken.end),
-                (bytes, end.map(Offset::new)),
+                (taken.bytes, taken.records, taken.end),
+                (bytes, records, end.map(Offset::new)),
                 "{bytes_max}"
             );
             assert_eq!(taken.pieces.iter().map(Bytes::len).sum::<usize>(), bytes);

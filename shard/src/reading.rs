@@ -4,11 +4,11 @@
 use crate::log::Read;
 use crate::message::{Part, Parts, ReadRequest};
 use crate::owner::Owner;
-use crate::pieces::take_whole;
+use crate::pieces::{Taken, take_whole};
 use crate::shard::{Marks, Shard};
 use bytes::Bytes;
 use felix_core::shards::{FetchPart, Fetched, LeftOut};
-use felix_core::{Offset, ShardError};
+use felix_core::{Monotonic, ShardError};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::vec;
@@ -51,6 +51,7 @@ pub(crate) struct Cold {
     marks: Marks,
     limit: usize,
     read: Read,
+    begun: Monotonic,
 }
 
 impl Cold {
@@ -100,6 +101,7 @@ impl Reading {
             marks,
             limit,
             read,
+            begun,
         } = cold;
         let suspect = Arc::clone(shard.suspect());
         let result = Arc::clone(&suspect).doing(read.run()).await;
@@ -110,6 +112,7 @@ impl Reading {
             if let Some(bytes) = read.left_out() {
                 return Ok(self.leave_out(asked, marks, bytes));
             }
+            owner.has_read(begun);
             self.take(owner, &shard, marks, pieces, limit)
         });
         self.done.push(part);
@@ -151,15 +154,9 @@ impl Reading {
             if first > first_bytes_max {
                 return Ok(Now::Read(self.leave_out(part, marks, first)));
             }
-            let bytes = found.pieces.iter().map(Bytes::len).sum();
-            return Ok(Now::Read(self.spend(
-                owner,
-                marks,
-                found.pieces,
-                bytes,
-                found.end,
-            )));
+            return Ok(Now::Read(self.spend(owner, marks, found)));
         }
+        let begun = owner.clock().monotonic();
         let read = shard.read(part.offset, below, limit)?;
         let read = read.within(first_bytes_max);
         match read.try_now() {
@@ -168,7 +165,10 @@ impl Reading {
                 let pieces = result.map_err(|error| owner.read_failed(&shard, &error))?;
                 Ok(Now::Read(match read.left_out() {
                     Some(bytes) => self.leave_out(part, marks, bytes),
-                    None => self.take(owner, &shard, marks, pieces, limit)?,
+                    None => {
+                        owner.has_read(begun);
+                        self.take(owner, &shard, marks, pieces, limit)?
+                    }
                 }))
             }
             None => {
@@ -179,6 +179,7 @@ impl Reading {
                     marks,
                     limit,
                     read,
+                    begun,
                 }))
             }
         }
@@ -213,28 +214,37 @@ impl Reading {
             let reason = format!("no whole batch {} bytes into a read", torn.position);
             owner.read_failed(shard, &reason)
         })?;
-        Ok(self.spend(owner, marks, taken.pieces, taken.bytes, taken.end))
+        Ok(self.spend(owner, marks, taken))
     }
 
-    fn spend(
-        &mut self,
-        owner: &Owner,
-        marks: Marks,
-        pieces: Vec<Bytes>,
-        bytes: usize,
-        end: Option<Offset>,
-    ) -> Part {
+    fn spend(&mut self, owner: &Owner, marks: Marks, taken: Taken) -> Part {
+        let Taken {
+            pieces,
+            bytes,
+            records,
+            end,
+        } = taken;
         assert!(end.is_none_or(|end| end <= marks.visible_end));
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         if bytes > 0 {
             self.first_bytes_max = 0;
         }
-        owner
-            .metrics()
+        let metrics = owner.metrics();
+        metrics
             .read_bytes
             .add(u64::try_from(bytes).expect("a size fits 64 bits"));
+        metrics.read_records.add(records);
         let cut = end.is_none_or(|end| end < marks.visible_end);
         answer(marks, pieces, cut)
+    }
+}
+
+impl Owner {
+    /// Batches were read from a log's files.
+    fn has_read(&self, begun: Monotonic) {
+        self.metrics()
+            .read_us
+            .record(begun, self.clock().monotonic());
     }
 }
 

@@ -5,6 +5,7 @@
 //! and of its place here is most of it.
 
 use crate::chunks::Chunks;
+use crate::pieces::Taken;
 use bytes::Bytes;
 use felix_core::{Offset, PlacedBatch, ShardId};
 use std::collections::HashMap;
@@ -47,15 +48,6 @@ struct Kept {
     bytes: Bytes,
     base: Offset,
     next: Offset,
-}
-
-/// Batches found in memory.
-#[derive(Debug)]
-pub(crate) struct Found {
-    /// Whole batches.
-    pub(crate) pieces: Vec<Bytes>,
-    /// The offset after the last of them; `None` where a limit left none.
-    pub(crate) end: Option<Offset>,
 }
 
 impl Kept {
@@ -130,7 +122,7 @@ impl Tail {
         }
     }
 
-    /// The batches from the one that holds `from` up to `below`, as many whole ones as fit in
+    /// The batches from the one that holds `from` up to `below`, each a piece, as many as fit in
     /// `bytes_max`; the first even if it does not, where `first_whole`. `None`: not all in memory.
     pub(crate) fn read(
         &self,
@@ -139,26 +131,24 @@ impl Tail {
         below: Offset,
         bytes_max: usize,
         first_whole: bool,
-    ) -> Option<Found> {
+    ) -> Option<Taken> {
         let batches = self.shards.get(&shard)?;
         if batches.front()?.base > from {
             return None;
         }
-        let mut found = Found {
-            pieces: Vec::new(),
-            end: None,
-        };
-        let mut bytes = 0;
+        let mut found = Taken::default();
         for batch in batches.after(|batch| batch.next <= from) {
             if batch.next > below {
                 break;
             }
             let size = batch.bytes.len();
             let always = first_whole && found.pieces.is_empty();
-            if found.pieces.len() == FOUND_MAX || (bytes + size > bytes_max && !always) {
+            if found.pieces.len() == FOUND_MAX || (found.bytes + size > bytes_max && !always) {
                 break;
             }
-            bytes += size;
+            found.bytes += size;
+            // An append has no gaps: its records are as many as its offsets.
+            found.records += batch.next.get() - batch.base.get();
             found.end = Some(batch.next);
             found.pieces.push(batch.bytes.clone());
         }

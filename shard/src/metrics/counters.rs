@@ -155,6 +155,11 @@ impl CoreMetrics {
                 &self.read_bytes,
             ),
             (
+                "felix_storage_read_records_total",
+                "Records read for fetches.",
+                &self.read_records,
+            ),
+            (
                 "felix_storage_read_failures_total",
                 "Reads that failed or found a torn batch.",
                 &self.read_failures,

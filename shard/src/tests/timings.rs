@@ -93,3 +93,32 @@ fn how_many_records_a_batch_had_and_how_many_batches_shared_a_flush_is_told() {
         });
     }
 }
+
+#[test]
+fn what_is_read_is_counted_and_reading_it_from_files_is_timed() {
+    for tail_bytes_max in [0, 8 << 20] {
+        let rig = Rig {
+            tail_bytes_max,
+            ..Rig::new(1, Durability::Periodic)
+        };
+        run(rig, move |bench| async move {
+            let mut bytes = 0;
+            for values in [&["a", "b", "c"][..], &["d"], &["e", "f"]] {
+                bench.append(0, batch(values)).await.unwrap();
+            }
+            // A batch comes whole, wherever in it a reader begins.
+            for (offset, records) in [(0, 6), (1, 6), (3, 3), (4, 2), (6, 0)] {
+                let before = bench.metric("felix_storage_read_records_total");
+                let timed = taken(&bench, "felix_storage_read_duration_seconds").count();
+                bytes += bench.read(0, offset).await.unwrap().bytes();
+                let after = bench.metric("felix_storage_read_records_total");
+                assert_eq!(after - before, records, "from {offset}");
+                let is_timed = records > 0 && tail_bytes_max == 0;
+                let reads = taken(&bench, "felix_storage_read_duration_seconds");
+                assert_eq!(reads.count() - timed, u64::from(is_timed));
+            }
+            let counted = bench.metric("felix_storage_read_bytes_total");
+            assert_eq!(usize::try_from(counted).unwrap(), bytes);
+        });
+    }
+}
