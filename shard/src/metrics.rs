@@ -135,6 +135,76 @@ impl CoreMetrics {
     }
 }
 
+/// A distribution's name, what it is of, and the distribution.
+type Named<'metrics> = (&'static str, &'static str, &'metrics Histogram);
+
+impl CoreMetrics {
+    fn in_microseconds(&self) -> [Named<'_>; 3] {
+        [
+            (
+                "felix_shard_fetch_us",
+                "Reading for a fetch that is answered at once, or from the wake of one that waited.",
+                &self.fetch_us,
+            ),
+            (
+                "felix_shard_commit_us",
+                "From an append's arrival at the core that owns its shard to its commit.",
+                &self.commit_us,
+            ),
+            (
+                "felix_shard_hop_us",
+                "From a request sent to another core to its taking there.",
+                &self.hop_us,
+            ),
+        ]
+    }
+
+    fn in_seconds(&self) -> [Named<'_>; 5] {
+        [
+            (
+                "felix_storage_append_duration_seconds",
+                "Writing one batch to its log, in the page cache.",
+                &self.append_us,
+            ),
+            (
+                "felix_storage_sync_duration_seconds",
+                "Flushing one shard.",
+                &self.sync_us,
+            ),
+            (
+                "felix_storage_sync_interval_seconds",
+                "From the oldest append that a periodic round flushed to its flush: the interval reached.",
+                &self.sync_interval,
+            ),
+            (
+                "felix_storage_read_duration_seconds",
+                "Reading one shard's batches for a fetch from its files, the device included; what is in memory is not in it.",
+                &self.read_us,
+            ),
+            (
+                "felix_storage_recovery_duration_seconds",
+                "Opening one shard's log, whether it could be opened or not.",
+                &self.recovery_us,
+            ),
+        ]
+    }
+
+    fn in_counts(&self) -> [Named<'_>; 2] {
+        [
+            (
+                "felix_storage_append_batch_records",
+                "Records of one batch that was placed.",
+                &self.batch_records,
+            ),
+            (
+                "felix_storage_sync_batch_appends",
+                "Batches that one flush of a shard made durable: how many shared it.",
+                &self.sync_batch_appends,
+            ),
+        ]
+    }
+}
+
 impl Metrics for CoreMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
         let counters = self.writing_counters().into_iter();
@@ -180,66 +250,13 @@ impl Metrics for CoreMetrics {
     }
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
-        let microseconds = [
-            (
-                "felix_shard_fetch_us",
-                "Reading for a fetch that is answered at once, or from the wake of one that waited.",
-                &self.fetch_us,
-            ),
-            (
-                "felix_shard_commit_us",
-                "From an append's arrival at the core that owns its shard to its commit.",
-                &self.commit_us,
-            ),
-            (
-                "felix_shard_hop_us",
-                "From a request sent to another core to its taking there.",
-                &self.hop_us,
-            ),
-        ];
-        let seconds = [
-            (
-                "felix_storage_append_duration_seconds",
-                "Writing one batch to its log, in the page cache.",
-                &self.append_us,
-            ),
-            (
-                "felix_storage_sync_duration_seconds",
-                "Flushing one shard.",
-                &self.sync_us,
-            ),
-            (
-                "felix_storage_sync_interval_seconds",
-                "From the oldest append that a periodic round flushed to its flush: the interval reached.",
-                &self.sync_interval,
-            ),
-            (
-                "felix_storage_read_duration_seconds",
-                "Reading one shard's batches for a fetch from its files, the device included; what is in memory is not in it.",
-                &self.read_us,
-            ),
-            (
-                "felix_storage_recovery_duration_seconds",
-                "Opening one shard's log, whether it could be opened or not.",
-                &self.recovery_us,
-            ),
-        ];
-        let counts = [
-            (
-                "felix_storage_append_batch_records",
-                "Records of one batch that was placed.",
-                &self.batch_records,
-            ),
-            (
-                "felix_storage_sync_batch_appends",
-                "Batches that one flush of a shard made durable: how many shared it.",
-                &self.sync_batch_appends,
-            ),
-        ];
         let of = |unit| move |(name, help, histogram)| (unit, name, help, histogram);
-        let histograms = microseconds.into_iter().map(of(Unit::Microseconds));
-        let histograms = histograms.chain(seconds.into_iter().map(of(Unit::Seconds)));
-        let histograms = histograms.chain(counts.into_iter().map(of(Unit::Count)));
+        let histograms = self
+            .in_microseconds()
+            .into_iter()
+            .map(of(Unit::Microseconds));
+        let histograms = histograms.chain(self.in_seconds().into_iter().map(of(Unit::Seconds)));
+        let histograms = histograms.chain(self.in_counts().into_iter().map(of(Unit::Count)));
         for (unit, name, help, histogram) in histograms {
             take(Distribution {
                 name,
