@@ -2,8 +2,8 @@
 
 use crate::metrics::Metrics;
 use crate::process::{Process, SIGKILL, SIGTERM};
+use crate::stream::{self, Stream};
 use crate::{binary, http, ports};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::thread;
@@ -17,89 +17,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// When an append is flushed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
-    /// When the kernel pleases.
-    None,
-    /// Every interval.
-    Periodic,
-    /// Before it is acknowledged.
-    OnCommit,
-}
-
-/// How much a stream keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kept {
-    /// As the broker's settings say.
-    Unsaid,
-    /// So many bytes, or seconds.
-    For(u64),
-    /// Everything.
-    Unlimited,
-}
-
-impl Kept {
-    fn line(self, name: &str) -> String {
-        match self {
-            Self::Unsaid => String::new(),
-            Self::For(number) => format!("{name} = {number}\n"),
-            Self::Unlimited => format!("{name} = \"unlimited\"\n"),
-        }
-    }
-}
-
-/// A stream in the broker's catalog file.
-#[derive(Clone, Copy, Debug)]
-pub struct Stream {
-    topic: &'static str,
-    shards: u32,
-    policy: Policy,
-    create_time: bool,
-    bytes: Kept,
-    seconds: Kept,
-}
-
-impl Stream {
-    /// A periodic stream; `topic` is `<namespace>.<name>`.
-    #[must_use]
-    pub const fn new(topic: &'static str, shards: u32) -> Self {
-        Self {
-            topic,
-            shards,
-            policy: Policy::Periodic,
-            create_time: false,
-            bytes: Kept::Unsaid,
-            seconds: Kept::Unsaid,
-        }
-    }
-
-    /// The same, of which so much is kept.
-    #[must_use]
-    pub const fn keeping(self, bytes: Kept, seconds: Kept) -> Self {
-        Self {
-            bytes,
-            seconds,
-            ..self
-        }
-    }
-
-    /// The same with another policy.
-    #[must_use]
-    pub const fn flushed(self, policy: Policy) -> Self {
-        Self { policy, ..self }
-    }
-
-    /// The same with the producers' timestamps instead of the broker's.
-    #[must_use]
-    pub const fn stamped_by_producers(self) -> Self {
-        Self {
-            create_time: true,
-            ..self
-        }
-    }
-}
-
 /// A broker that listens. Killed and forgotten when dropped; its log is shown if the test failed.
 /// With `FELIX_TESTS_HOLD=1` a failed test first waits until somebody ends the broker by hand.
 #[derive(Debug)]
@@ -109,6 +26,7 @@ pub struct Broker {
     data: PathBuf,
     port: u16,
     settings: Vec<(&'static str, &'static str)>,
+    files_max: Option<u64>,
 }
 
 impl Broker {
@@ -143,15 +61,16 @@ impl Broker {
         streams: &[Stream],
         settings: &[(&'static str, &'static str)],
     ) -> Self {
-        std::fs::write(home.path().join("streams.toml"), catalog(streams)).expect("it is ours");
+        write_catalog(&home, streams);
         let port = ports::free(2 + CORES);
-        let process = spawn(home.path(), &data, port, settings);
+        let process = spawn(home.path(), &data, port, settings, None);
         let mut broker = Self {
             process,
             home,
             data,
             port,
             settings: settings.to_vec(),
+            files_max: None,
         };
         broker.wait_until_ready();
         broker
@@ -328,7 +247,7 @@ impl Broker {
             self.process.has_ended(),
             "two brokers never share a directory"
         );
-        self.process = spawn(self.home.path(), &self.data, self.port, &self.settings);
+        self.process = self.spawn_again();
         self.wait_until_ready();
     }
 
@@ -343,6 +262,16 @@ impl Broker {
         self.settings.extend(value.map(|value| (name, value)));
     }
 
+    /// Has it serve these streams from its next start on.
+    pub fn set_streams(&mut self, streams: &[Stream]) {
+        write_catalog(&self.home, streams);
+    }
+
+    /// From its next start on it may have so many files open (`ulimit -n`).
+    pub fn set_files_max(&mut self, files_max: u64) {
+        self.files_max = Some(files_max);
+    }
+
     /// Starts it again as [`Broker::start_again`] does, and waits for it to end, as it is expected
     /// to; how it ended, and what it said.
     pub fn refuses_to_start_again(&mut self) -> (ExitStatus, String) {
@@ -350,9 +279,14 @@ impl Broker {
             self.process.has_ended(),
             "two brokers never share a directory"
         );
-        self.process = spawn(self.home.path(), &self.data, self.port, &self.settings);
+        self.process = self.spawn_again();
         let status = self.process.wait(STOP_TIMEOUT);
         (status, self.log())
+    }
+
+    fn spawn_again(&self) -> Process {
+        let (home, data) = (self.home.path(), &self.data);
+        spawn(home, data, self.port, &self.settings, self.files_max)
     }
 
     fn http_port(&self) -> u16 {
@@ -397,9 +331,34 @@ fn home() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
 }
 
+fn write_catalog(home: &TempDir, streams: &[Stream]) {
+    let file = home.path().join("streams.toml");
+    std::fs::write(file, stream::catalog(streams)).expect("it is ours");
+}
+
+/// The broker's program, with as many files as it may have open.
+fn program(files_max: Option<u64>) -> Command {
+    let binary = binary::broker();
+    let Some(files_max) = files_max else {
+        return Command::new(binary);
+    };
+    let mut command = Command::new("sh");
+    // The shell becomes the broker.
+    let text = "ulimit -n \"$0\" && exec \"$1\"";
+    command.args(["-c", text, &files_max.to_string()]);
+    command.arg(binary);
+    command
+}
+
 /// Every setting is given, so that nothing in the developer's environment counts.
-fn spawn(home: &Path, data: &Path, port: u16, settings: &[(&str, &str)]) -> Process {
-    let mut command = Command::new(binary::broker());
+fn spawn(
+    home: &Path,
+    data: &Path,
+    port: u16,
+    settings: &[(&str, &str)],
+    files_max: Option<u64>,
+) -> Process {
+    let mut command = program(files_max);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("FELIX_") {
             command.env_remove(name);
@@ -454,31 +413,4 @@ fn parse_cpus(list: &str) -> Vec<u16> {
     ranges
         .flat_map(|(first, last)| number(first)..=number(last))
         .collect()
-}
-
-fn catalog(streams: &[Stream]) -> String {
-    let mut text = String::new();
-    for stream in streams {
-        let (namespace, name) = stream.topic.split_once('.').expect("<namespace>.<name>");
-        let durability = match stream.policy {
-            Policy::None => "none",
-            Policy::Periodic => "periodic",
-            Policy::OnCommit => "on_commit",
-        };
-        let timestamps = if stream.create_time {
-            "create"
-        } else {
-            "append"
-        };
-        let shards = stream.shards;
-        let bytes = stream.bytes.line("retention_bytes");
-        let seconds = stream.seconds.line("retention_seconds");
-        write!(
-            text,
-            "[[stream]]\ntenant = \"dev\"\nnamespace = \"{namespace}\"\nname = \"{name}\"\n\
-             shards = {shards}\ndurability = \"{durability}\"\ntimestamps = \"{timestamps}\"\n{bytes}{seconds}\n"
-        )
-        .expect("a string takes everything");
-    }
-    text
 }

@@ -113,6 +113,21 @@ impl Wire {
         answer
     }
 
+    /// Asserts that not a byte of an answer has come.
+    pub fn assert_unanswered(&self) {
+        let set = |nonblocking| {
+            let set = self.stream.set_nonblocking(nonblocking);
+            set.expect("it is a socket");
+        };
+        set(true);
+        let early = self
+            .stream
+            .peek(&mut [0])
+            .expect_err("nothing was answered");
+        assert_eq!(early.kind(), io::ErrorKind::WouldBlock);
+        set(false);
+    }
+
     fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
         self.send(request, version).expect("the broker reads");
         self.receive::<R>(version)
@@ -174,6 +189,21 @@ impl Wire {
         value: &[u8],
     ) -> io::Result<()> {
         let request = produce_request(topic, partition, batch(value));
+        self.send(&request, PRODUCE_VERSION)
+    }
+
+    /// The same, to be answered within so many milliseconds.
+    ///
+    /// # Errors
+    /// The broker closed the connection, or does not read.
+    pub fn send_produce_within(
+        &mut self,
+        timeout_ms: i32,
+        topic: &'static str,
+        partition: i32,
+        value: &[u8],
+    ) -> io::Result<()> {
+        let request = produce_request(topic, partition, batch(value)).with_timeout_ms(timeout_ms);
         self.send(&request, PRODUCE_VERSION)
     }
 

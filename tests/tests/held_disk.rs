@@ -80,19 +80,7 @@ fn an_answer_waits_for_the_flush_the_disk_holds_and_other_shards_go_on() {
     for offset in 0..10 {
         assert_eq!(second.produce(TOPIC, 1, b"other"), (0, offset));
     }
-    first
-        .socket()
-        .set_nonblocking(true)
-        .expect("it is a socket");
-    let early = first
-        .socket()
-        .peek(&mut [0])
-        .expect_err("nothing was answered");
-    assert_eq!(early.kind(), std::io::ErrorKind::WouldBlock);
-    first
-        .socket()
-        .set_nonblocking(false)
-        .expect("it is a socket");
+    first.assert_unanswered();
     hold.release();
     assert_eq!(first.receive_produce(), (0, 1));
 }

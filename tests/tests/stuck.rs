@@ -6,7 +6,6 @@
 
 use felix_tests::wire::{Wire, expect_end};
 use felix_tests::{Broker, HeldDisk, Policy, Stream};
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,14 +53,6 @@ fn others_go_on(wire: &mut Wire, rounds: usize) {
     }
 }
 
-fn assert_unanswered(wire: &Wire) {
-    let socket = wire.socket();
-    socket.set_nonblocking(true).expect("it is a socket");
-    let early = socket.peek(&mut [0]).expect_err("nothing was answered");
-    assert_eq!(early.kind(), ErrorKind::WouldBlock);
-    socket.set_nonblocking(false).expect("it is a socket");
-}
-
 #[test]
 fn while_one_flush_is_stuck_every_other_shard_commits_and_the_stuck_one_follows_when_it_can() {
     let Some(disk) = HeldDisk::mount_for("a stuck flush that nobody else waits for") else {
@@ -84,7 +75,7 @@ fn while_one_flush_is_stuck_every_other_shard_commits_and_the_stuck_one_follows_
     };
     let log = broker.logged(is_said);
     assert!(is_said(&log), "{log}");
-    assert_unanswered(&stuck);
+    stuck.assert_unanswered();
     // What is not durable is not shown, and a reader of the stuck shard waits no longer than it said.
     let mut reader = Wire::connect(broker.port());
     let answer = reader.fetch(STUCK, 0, 0, 10);
@@ -165,7 +156,7 @@ fn while_a_directory_cannot_be_synced_other_shards_roll_and_commit() {
         }
     }
     others_go_on(&mut other, 2);
-    assert_unanswered(&stuck);
+    stuck.assert_unanswered();
     drop(hold);
     assert_eq!(stuck.receive_produce(), (0, 9));
     assert_eq!(stuck.produce(STUCK, 0, b"again"), (0, 10));
@@ -187,7 +178,7 @@ fn a_broker_that_is_told_to_end_while_a_flush_is_stuck_answers_the_waiting_once_
     let ended = broker.terminate_and(|| {
         // Whoever awaits nothing is let go as soon as it begins to end.
         expect_end(other.socket());
-        assert_unanswered(&stuck);
+        stuck.assert_unanswered();
         drop(hold);
         assert_eq!(stuck.receive_produce(), (0, 0));
     });
