@@ -35,6 +35,19 @@ const NOT_CLOSED: i32 = 3;
 /// Of these, nine fit a small segment.
 static LARGE: [u8; 900_000] = [b'x'; 900_000];
 
+/// A broker on a disk of the test's, with all that it serves on it, and a client of it.
+fn begin(
+    what: &str,
+    policy: Policy,
+    settings: &[(&'static str, &'static str)],
+) -> Option<(HeldDisk, Broker, Wire)> {
+    let disk = HeldDisk::mount_for(what)?;
+    let streams = [Stream::new(TOPIC, SHARDS).flushed(policy)];
+    let broker = Broker::start_on(&disk.path().join("data"), &streams, settings);
+    let wire = Wire::connect(broker.port());
+    Some((disk, broker, wire))
+}
+
 fn is_first_shard(path: &Path) -> bool {
     path.ends_with(format!("{TOPIC}-0"))
 }
@@ -84,6 +97,26 @@ fn assert_failed(broker: &Broker, wire: &mut Wire) {
     assert_eq!(broker.metric("felix_shard_failed"), 1.0);
 }
 
+/// What the numbers say of the first shard's failure.
+fn told_failures(broker: &Broker) -> Vec<String> {
+    let numbers = broker.metrics();
+    let lines = numbers.page().lines();
+    let lines = lines.filter(|line| line.starts_with("felix_shard_failure{"));
+    lines.map(str::to_owned).collect()
+}
+
+/// The numbers name the first shard, and say that this could not be done.
+fn assert_told(broker: &Broker, failed: &str) {
+    let begins =
+        format!("felix_shard_failure{{tenant=\"dev\",stream=\"{TOPIC}\",shard=\"0\",reason=\"");
+    let told = told_failures(broker);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with(&begins), "{told:?}");
+    assert!(told[0].contains(failed), "{told:?}");
+    assert!(told[0].contains("Input/output error"), "{told:?}");
+    assert!(told[0].ends_with("\"} 1"), "{told:?}");
+}
+
 fn acknowledged(wire: &mut Wire, count: i64) {
     for offset in 0..count {
         assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, offset));
@@ -98,13 +131,14 @@ fn beneath(disk: &HeldDisk, broker: &Broker) -> PathBuf {
 
 #[test]
 fn what_a_periodic_shard_acknowledged_before_a_write_failed_is_flushed_within_the_interval() {
-    let Some(disk) = HeldDisk::mount_for("the last flush of a periodic shard") else {
+    let interval = ("FELIX_DURABLE_FSYNC_INTERVAL_MS", "3000");
+    let Some((disk, mut broker, mut wire)) = begin(
+        "the last flush of a periodic shard",
+        Policy::Periodic,
+        &[interval],
+    ) else {
         return;
     };
-    let interval = ("FELIX_DURABLE_FSYNC_INTERVAL_MS", "3000");
-    let streams = [Stream::new(TOPIC, SHARDS)];
-    let mut broker = Broker::start_on(&disk.path().join("data"), &streams, &[interval]);
-    let mut wire = Wire::connect(broker.port());
     acknowledged(&mut wire, 5);
     let full = disk.fail_writes(is_log);
     assert_failed(&broker, &mut wire);
@@ -132,13 +166,13 @@ fn what_a_periodic_shard_acknowledged_before_a_write_failed_is_flushed_within_th
 
 #[test]
 fn a_shard_without_an_interval_that_fails_after_a_roll_has_its_full_segment_flushed() {
-    let Some(disk) = HeldDisk::mount_for("the last flush of a shard without an interval") else {
+    let Some((disk, mut broker, mut wire)) = begin(
+        "the last flush of a shard without an interval",
+        Policy::None,
+        &[SMALL_SEGMENTS],
+    ) else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS).flushed(Policy::None)];
-    let data = disk.path().join("data");
-    let mut broker = Broker::start_on(&data, &streams, &[SMALL_SEGMENTS]);
-    let mut wire = Wire::connect(broker.port());
     for offset in 0..9 {
         assert_eq!(wire.produce(TOPIC, 0, &LARGE), (0, offset));
     }
@@ -162,13 +196,13 @@ fn a_shard_without_an_interval_that_fails_after_a_roll_has_its_full_segment_flus
 
 #[test]
 fn appends_that_waited_for_a_commit_when_their_shard_failed_are_told_once_and_of_the_failure() {
-    let Some(disk) = HeldDisk::mount_for("the last flush of an on_commit shard") else {
+    let Some((disk, broker, mut wire)) = begin(
+        "the last flush of an on_commit shard",
+        Policy::OnCommit,
+        &[SMALL_SEGMENTS],
+    ) else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS).flushed(Policy::OnCommit)];
-    let data = disk.path().join("data");
-    let broker = Broker::start_on(&data, &streams, &[SMALL_SEGMENTS]);
-    let mut wire = Wire::connect(broker.port());
     for offset in 0..9 {
         assert_eq!(wire.produce(TOPIC, 0, &LARGE), (0, offset));
     }
@@ -192,13 +226,13 @@ fn appends_that_waited_for_a_commit_when_their_shard_failed_are_told_once_and_of
 
 #[test]
 fn a_broker_that_ends_waits_for_the_last_flush_of_a_failed_shard_and_claims_nothing_more() {
-    let Some(disk) = HeldDisk::mount_for("the end of a broker with a failed shard") else {
+    let Some((disk, mut broker, mut wire)) = begin(
+        "the end of a broker with a failed shard",
+        Policy::Periodic,
+        &[LONG_INTERVAL],
+    ) else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS)];
-    let data = disk.path().join("data");
-    let mut broker = Broker::start_on(&data, &streams, &[LONG_INTERVAL]);
-    let mut wire = Wire::connect(broker.port());
     acknowledged(&mut wire, 5);
     let full = disk.fail_writes(is_log);
     assert_failed(&broker, &mut wire);
@@ -226,13 +260,13 @@ fn a_broker_that_ends_waits_for_the_last_flush_of_a_failed_shard_and_claims_noth
 
 #[test]
 fn a_flush_that_fails_while_the_broker_ends_is_told_of() {
-    let Some(disk) = HeldDisk::mount_for("a flush that fails at the end") else {
+    let Some((disk, mut broker, mut wire)) = begin(
+        "a flush that fails at the end",
+        Policy::None,
+        &[SMALL_SEGMENTS],
+    ) else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS).flushed(Policy::None)];
-    let data = disk.path().join("data");
-    let mut broker = Broker::start_on(&data, &streams, &[SMALL_SEGMENTS]);
-    let mut wire = Wire::connect(broker.port());
     for offset in 0..9 {
         assert_eq!(wire.produce(TOPIC, 0, &LARGE), (0, offset));
     }
@@ -256,13 +290,11 @@ fn a_flush_that_fails_while_the_broker_ends_is_told_of() {
 
 #[test]
 fn after_a_failed_flush_nothing_is_flushed_again_and_its_bytes_stay_counted() {
-    let Some(disk) = HeldDisk::mount_for("no flush after a failed one") else {
+    let Some((disk, mut broker, mut wire)) =
+        begin("no flush after a failed one", Policy::Periodic, &[])
+    else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS)];
-    let data = disk.path().join("data");
-    let mut broker = Broker::start_on(&data, &streams, &[]);
-    let mut wire = Wire::connect(broker.port());
     let rewriting = disk.fail_flushes(is_log);
     let failing = disk.fail_flushes(|path| is_log(path) && path.ends_with(FIRST_LOG));
     assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, 0));
@@ -293,12 +325,13 @@ fn leader_epoch(wire: &mut Wire, offset: i64) -> i32 {
 #[test]
 fn a_shard_whose_flush_or_write_failed_is_opened_again_by_itself_from_files_of_their_own() {
     for writes in [false, true] {
-        let Some(disk) = HeldDisk::mount_for("a shard that is opened again by itself") else {
+        let Some((disk, mut broker, mut wire)) = begin(
+            "a shard that is opened again by itself",
+            Policy::Periodic,
+            &[],
+        ) else {
             return;
         };
-        let streams = [Stream::new(TOPIC, SHARDS)];
-        let mut broker = Broker::start_on(&disk.path().join("data"), &streams, &[]);
-        let mut wire = Wire::connect(broker.port());
         acknowledged(&mut wire, 5);
         let first = leader_epoch(&mut wire, 0);
         eventually("it is flushed", || unsynced(&broker) == 0.0);
@@ -308,17 +341,25 @@ fn a_shard_whose_flush_or_write_failed_is_opened_again_by_itself_from_files_of_t
         let end = if writes {
             let failing = disk.fail_writes(is_log);
             assert_eq!(wire.produce(TOPIC, 0, b"refused").0, KAFKA_STORAGE_ERROR);
+            assert_told(&broker, &format!("could not write {FIRST_LOG}"));
             drop(failing);
             5
         } else {
             let failing = disk.fail_flushes(is_log);
             assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, 5));
             eventually("it failed", || broker.metric("felix_shard_failed") == 1.0);
+            assert_told(&broker, &format!("could not flush {FIRST_LOG}"));
             drop(failing);
             6
         };
         others_go_on(&mut wire);
+        assert_eq!(broker.metric("felix_shard_failures_total"), 1.0);
         eventually_open(&broker);
+        assert_eq!(
+            told_failures(&broker),
+            [""; 0],
+            "it has not failed any more"
+        );
         assert_ne!(inode(), before, "bad places are not used again");
         assert_end(&mut wire, end);
         assert_eq!(wire.produce(TOPIC, 0, b"again"), (0, end));
@@ -334,12 +375,11 @@ fn a_shard_whose_flush_or_write_failed_is_opened_again_by_itself_from_files_of_t
 
 #[test]
 fn while_the_disk_goes_on_failing_the_page_says_why_and_each_attempt_is_told() {
-    let Some(disk) = HeldDisk::mount_for("attempts to open a shard again") else {
+    let Some((disk, mut broker, mut wire)) =
+        begin("attempts to open a shard again", Policy::Periodic, &[])
+    else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS)];
-    let mut broker = Broker::start_on(&disk.path().join("data"), &streams, &[]);
-    let mut wire = Wire::connect(broker.port());
     let failing = disk.fail_flushes(is_log);
     assert_eq!(wire.produce(TOPIC, 0, b"acknowledged"), (0, 0));
     let failures = || broker.metric("felix_shard_reopen_failures_total");
@@ -374,13 +414,13 @@ fn roll(wire: &mut Wire, offset: i64) {
 #[test]
 fn a_shard_whose_index_files_cannot_be_written_goes_on_and_they_follow_when_they_can() {
     for policy in [Policy::Periodic, Policy::OnCommit] {
-        let Some(disk) = HeldDisk::mount_for("index files that cannot be written") else {
+        let Some((disk, mut broker, mut wire)) = begin(
+            "index files that cannot be written",
+            policy,
+            &[SMALL_SEGMENTS],
+        ) else {
             return;
         };
-        let streams = [Stream::new(TOPIC, SHARDS).flushed(policy)];
-        let data = disk.path().join("data");
-        let mut broker = Broker::start_on(&data, &streams, &[SMALL_SEGMENTS]);
-        let mut wire = Wire::connect(broker.port());
         let begun = Instant::now();
         let full = disk.refuse_space(|path| is_named(path, ".index"));
         roll(&mut wire, 0);
@@ -429,12 +469,11 @@ fn a_shard_whose_index_files_cannot_be_written_goes_on_and_they_follow_when_they
 
 #[test]
 fn a_log_whose_checkpoint_cannot_be_written_at_the_end_is_reported_and_recovered() {
-    let Some(disk) = HeldDisk::mount_for("a checkpoint that cannot be written") else {
+    let Some((disk, mut broker, mut wire)) =
+        begin("a checkpoint that cannot be written", Policy::Periodic, &[])
+    else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS)];
-    let mut broker = Broker::start_on(&disk.path().join("data"), &streams, &[]);
-    let mut wire = Wire::connect(broker.port());
     acknowledged(&mut wire, 5);
     others_go_on(&mut wire);
     let full = disk.refuse_space(|path| is_named(path, "checkpoint"));
@@ -453,13 +492,13 @@ fn a_log_whose_checkpoint_cannot_be_written_at_the_end_is_reported_and_recovered
 
 #[test]
 fn a_shard_whose_directory_cannot_be_synced_for_its_index_files_fails() {
-    let Some(disk) = HeldDisk::mount_for("a directory that cannot be synced") else {
+    let Some((disk, broker, mut wire)) = begin(
+        "a directory that cannot be synced",
+        Policy::Periodic,
+        &[SMALL_SEGMENTS],
+    ) else {
         return;
     };
-    let streams = [Stream::new(TOPIC, SHARDS)];
-    let data = disk.path().join("data");
-    let broker = Broker::start_on(&data, &streams, &[SMALL_SEGMENTS]);
-    let mut wire = Wire::connect(broker.port());
     let index = beneath(&disk, &broker)
         .join(FIRST_LOG)
         .with_extension("index");
