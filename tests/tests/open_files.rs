@@ -1,0 +1,109 @@
+//! A real broker that may have few files open: it says how many shards fit, refuses to start where
+//! they do not, and serves logs of many more files than it may have open.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use felix_tests::wire::Wire;
+use felix_tests::{Broker, Policy, Stream, eventually};
+use std::fs;
+
+const TOPIC: &str = "few.files";
+const SHARDS: u32 = 40;
+/// Each has as many files of batches, and two of indexes beside.
+const SEGMENTS: usize = 4;
+
+/// Three nodes that clients see, with eight each.
+const FEW_CONNECTIONS: (&str, &str) = ("FELIX_KAFKA_MAX_CONNECTIONS", "8");
+const CONNECTIONS: u64 = 3 * 8;
+/// As long as it takes for files to be closed for their age.
+const SHORT_SEGMENTS: (&str, &str) = ("FELIX_DURABLE_SEGMENT_SECONDS", "1");
+
+/// What `broker/src/probe.rs` reckons with: the process, two cores, connections, two files a shard.
+const NEEDED: u64 = 256 + 2 * 24 + CONNECTIONS + 2 * SHARDS as u64;
+
+fn partitions() -> std::ops::Range<i32> {
+    0..i32::try_from(SHARDS).unwrap()
+}
+
+fn segments(broker: &Broker, partition: i32) -> usize {
+    let dir = broker.shard_dir(TOPIC, partition.cast_unsigned());
+    let names = fs::read_dir(dir).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".log")).count()
+}
+
+fn open_files(broker: &Broker) -> u64 {
+    let open = fs::read_dir(format!("/proc/{}/fd", broker.pid())).unwrap();
+    open.count().try_into().unwrap()
+}
+
+#[test]
+fn a_limit_of_open_files_that_does_not_fit_is_refused_and_one_that_does_serves_more_files() {
+    let streams = [Stream::new(TOPIC, SHARDS).flushed(Policy::OnCommit)];
+    let mut broker = Broker::start_with(&streams, &[FEW_CONNECTIONS, SHORT_SEGMENTS]);
+    assert!(broker.terminate().success());
+
+    broker.set_files_max(NEEDED - 1);
+    let (status, log) = broker.refuses_to_start_again();
+    assert_eq!(status.code(), Some(1), "{log}");
+    for part in [
+        format!("{} files may be open", NEEDED - 1),
+        format!("needs {NEEDED}"),
+        format!("ulimit -Hn {NEEDED}"),
+        "lower FELIX_KAFKA_MAX_CONNECTIONS".to_owned(),
+    ] {
+        assert!(log.contains(&part), "no {part} in {log}");
+    }
+
+    broker.set_files_max(NEEDED);
+    broker.start_again();
+    let fits = format!("shards_that_fit={SHARDS}");
+    let log = broker.logged(|log| log.contains(&fits));
+    assert!(log.contains(&fits), "{log}");
+    let mut wire = Wire::connect(broker.port());
+    for round in 0..SEGMENTS {
+        for partition in partitions() {
+            let value = format!("{partition} {round}");
+            let produced = wire.produce(TOPIC, partition, value.as_bytes());
+            assert_eq!(produced, (0, i64::try_from(round).unwrap()));
+        }
+        eventually("every shard has begun another file", || {
+            partitions().all(|partition| segments(&broker, partition) == round + 2)
+        });
+    }
+    // Nothing of it is in memory after this, and each batch is in a file of its own.
+    assert!(broker.terminate().success());
+    broker.start_again();
+    let files = u64::from(SHARDS) * u64::try_from(SEGMENTS).unwrap();
+    assert!(files > 2 * u64::from(SHARDS), "more than it may have open");
+    let mut wire = Wire::connect(broker.port());
+    for _ in 0..2 {
+        for round in 0..SEGMENTS {
+            let offset = i64::try_from(round).unwrap();
+            for partition in partitions() {
+                let answer = wire.fetch(TOPIC, partition, offset, 0);
+                let part = &answer.responses[0].partitions[0];
+                assert_eq!(part.error_code, 0, "[{partition}] {round}");
+                let records = part.records.clone().unwrap_or_default();
+                let value = format!("{partition} {round}");
+                assert!(
+                    records
+                        .windows(value.len())
+                        .any(|found| found == value.as_bytes())
+                );
+            }
+            let open = open_files(&broker);
+            assert!(open <= NEEDED, "{open} of {NEEDED}");
+            let of_logs = broker.metric("felix_storage_open_files");
+            assert!(
+                of_logs > 0.0 && of_logs <= f64::from(2 * SHARDS),
+                "{of_logs}"
+            );
+        }
+        for partition in partitions() {
+            assert_eq!(wire.produce(TOPIC, partition, b"goes on").0, 0);
+        }
+    }
+    assert_eq!(broker.metric("felix_shard_failed"), 0.0);
+    assert_eq!(broker.metric("felix_storage_read_failures_total"), 0.0);
+    assert!(broker.terminate().success());
+}
