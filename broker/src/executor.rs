@@ -3,7 +3,7 @@
 
 use crate::device_waiters;
 use felix_core::CpuId;
-use felix_core::limits::{PREPARATIONS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX};
+use felix_core::limits::THREADS_AHEAD_MAX;
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use std::ffi::CString;
 use std::future::Future;
@@ -23,10 +23,7 @@ const PREEMPT_TIMER: Duration = Duration::from_micros(200);
 /// flushes, by however many shards of a device, leaves some to what somebody waits for.
 const BLOCKING_THREADS: usize = 16;
 
-const _: () = assert!(
-    BLOCKING_THREADS > 2 * (PREPARATIONS_IN_FLIGHT_MAX + WRITE_BACKS_IN_FLIGHT_MAX),
-    "as many again may be late"
-);
+const _: () = assert!(THREADS_AHEAD_MAX < BLOCKING_THREADS);
 
 /// Runs `life` to its end on the calling thread, which is the core's from here on and is kept on
 /// the processor.

@@ -142,6 +142,19 @@ pub const PREPARATIONS_IN_FLIGHT_MAX: usize = 2;
 /// long besides.
 pub const WRITE_BACKS_IN_FLIGHT_MAX: usize = 2;
 
+/// Shards of one core and device whose generation is noted at once before their first append: many
+/// share the commits of the file system's journal, and ten thousand that are written to at once after a
+/// start leave threads to those whose segments are full.
+pub const GENERATIONS_IN_FLIGHT_MAX: usize = 6;
+
+/// Those of them that take too long, beside as many others.
+pub const GENERATIONS_LATE_MAX: usize = 1;
+
+/// Threads for file work that one device may take for what is done ahead of appends and flushes.
+pub const THREADS_AHEAD_MAX: usize = 2 * (PREPARATIONS_IN_FLIGHT_MAX + WRITE_BACKS_IN_FLIGHT_MAX)
+    + GENERATIONS_IN_FLIGHT_MAX
+    + GENERATIONS_LATE_MAX;
+
 /// Reads and searches of one core that wait for the device at once; further ones wait in line, so
 /// that readers of old data leave the device to writers.
 pub const COLD_READS_IN_FLIGHT_MAX: usize = 64;

@@ -13,8 +13,8 @@ use crate::flusher::PATIENCE;
 use crate::places::Places;
 use felix_core::ShardId;
 use felix_core::limits::{
-    DEVICE_FLUSHES_IN_FLIGHT_MAX, DEVICE_FLUSHES_PER_CORE_MIN, PREPARATIONS_IN_FLIGHT_MAX,
-    WRITE_BACKS_IN_FLIGHT_MAX,
+    DEVICE_FLUSHES_IN_FLIGHT_MAX, DEVICE_FLUSHES_PER_CORE_MIN, GENERATIONS_IN_FLIGHT_MAX,
+    GENERATIONS_LATE_MAX, PREPARATIONS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -125,10 +125,13 @@ pub(crate) struct Device {
     pub(crate) preparations: Places,
     /// For having the kernel write ahead of flushes.
     pub(crate) write_backs: Places,
+    /// For noting generations before first appends.
+    pub(crate) generations: Places,
 }
 
 impl Device {
     fn new(id: u64, share: DirtyBounds, flushes: usize) -> Self {
+        let places = |count, late_max| Places::new(count, PATIENCE, late_max);
         Self {
             id,
             share,
@@ -138,8 +141,9 @@ impl Device {
             flushes: Credits::new(flushes),
             // A quarter is left to those for which somebody waits.
             background: Credits::new((flushes - flushes / 4).clamp(1, flushes - 1)),
-            preparations: Places::new(PREPARATIONS_IN_FLIGHT_MAX, PATIENCE),
-            write_backs: Places::new(WRITE_BACKS_IN_FLIGHT_MAX, PATIENCE),
+            preparations: places(PREPARATIONS_IN_FLIGHT_MAX, PREPARATIONS_IN_FLIGHT_MAX),
+            write_backs: places(WRITE_BACKS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX),
+            generations: places(GENERATIONS_IN_FLIGHT_MAX, GENERATIONS_LATE_MAX),
         }
     }
 

@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 /// A few places, taken in line. Whoever is at work for too long gives its place to the next and goes
-/// on without one, so that what is stuck holds up nobody else; as many of these as there are places,
-/// because they still take a thread, or space. With more than that the others wait. Lives on its core.
+/// on without one, so that what is stuck holds up nobody else. A few do that at most, because they still
+/// take a thread, or space; with more than that the others wait. Lives on its core.
 #[derive(Debug)]
 pub(crate) struct Places {
     credits: Credits,
@@ -21,13 +21,13 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// So many, each for so long.
-    pub(crate) fn new(count: usize, patience: Duration) -> Self {
+    /// So many, each for so long, and so many that go on without one.
+    pub(crate) fn new(count: usize, patience: Duration, late_max: usize) -> Self {
         Self {
             credits: Credits::new(count),
             patience,
             late: Cell::new(0),
-            late_max: count,
+            late_max,
         }
     }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn work_that_takes_too_long_holds_up_others_only_where_too_much_of_it_does() {
         Simulation::new(1).run(async {
-            let places = Rc::new(Places::new(1, PATIENCE));
+            let places = Rc::new(Places::new(1, PATIENCE, 1));
             let (stuck, ended) = (Rc::<Cell<bool>>::default(), Rc::<Event>::default());
             stuck.set(true);
             let hang = || {

@@ -33,22 +33,34 @@ impl Owner {
         }
     }
 
-    /// Has the generation of a shard's opening noted, for which appends wait.
+    /// Has the generation of a shard's opening noted, for which appends wait: a few shards at a time,
+    /// so that ten thousand of them hold up no file that is to get its name.
     fn save_generation(self: &Rc<Self>, shard: &Rc<Shard>) {
-        if shard.duties.saving.replace(true) {
+        if shard.duties.unsaved.replace(true) {
             return;
         }
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         let suspect = Arc::clone(shard.suspect());
         let saving = suspect.doing(async move {
-            if let Some(saving) = shard.saving() {
-                let saved = saving.run().await;
-                let effects = shard.saved(saved, owner.space().refusal(), owner.metrics());
-                owner.apply(&shard, effects);
+            if let Some(device) = shard.unflushed.device() {
+                let noted = owner.note_generation(&shard);
+                device.generations.hold(noted).await;
             }
-            shard.duties.saving.set(false);
+            shard.duties.unsaved.set(false);
         });
         self.tasks().spawn("generations", saving);
+    }
+
+    async fn note_generation(self: &Rc<Self>, shard: &Rc<Shard>) {
+        // Where the core closes, appends that wait are refused.
+        let Some(saving) = shard.saving().filter(|_| !self.is_closing()) else {
+            return;
+        };
+        shard.duties.saving.set(true);
+        let saved = saving.run().await;
+        shard.duties.saving.set(false);
+        let effects = shard.saved(saved, self.space().refusal(), self.metrics());
+        self.apply(shard, effects);
     }
 
     /// Has space prepared for a shard, if nobody is at it.

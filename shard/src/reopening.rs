@@ -35,8 +35,8 @@ pub(crate) struct Reopenings {
 impl Default for Reopenings {
     fn default() -> Self {
         Self {
-            places: Places::new(SHARDS_OPENING_MAX, PATIENCE),
-            rewrites: Places::new(REWRITES_IN_FLIGHT_MAX, PATIENCE),
+            places: Places::new(SHARDS_OPENING_MAX, PATIENCE, SHARDS_OPENING_MAX),
+            rewrites: Places::new(REWRITES_IN_FLIGHT_MAX, PATIENCE, 1),
         }
     }
 }

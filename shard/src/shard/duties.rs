@@ -31,6 +31,8 @@ pub(crate) struct Duties {
     pub(crate) keeping_up: Cell<bool>,
     /// When they could not be written, if that is so.
     pub(crate) upkeep_failed: Cell<Option<Monotonic>>,
+    /// It is in line to have its generation noted.
+    pub(crate) unsaved: Cell<bool>,
     /// Its generation table is being written.
     pub(crate) saving: Cell<bool>,
     /// It is in line for space.

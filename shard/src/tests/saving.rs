@@ -2,12 +2,13 @@
 //! the first batch does.
 
 use super::keeping::append;
-use super::simulated::life;
+use super::simulated::{life, life_of_core};
 use super::{Rig, batch};
 use crate::disk::Dir;
 use crate::disk::memory::Faults;
 use crate::runtime;
 use crate::runtime::simulated::Simulation;
+use felix_core::limits::{GENERATIONS_IN_FLIGHT_MAX, GENERATIONS_LATE_MAX};
 use felix_core::shards::{Acks, Append, ShardState};
 use felix_core::{Durability, ShardError, ShardId, Shards};
 use std::path::Path;
@@ -116,5 +117,39 @@ fn where_there_is_no_space_for_it_appends_are_refused_until_there_is() {
             runtime::sleep(Duration::from_secs(1)).await;
         }
         assert_eq!(generation(&router, shard), 7);
+    });
+}
+
+#[test]
+fn few_generations_are_noted_at_once_and_a_device_that_is_stuck_takes_few_threads_for_them() {
+    let rig = |floor| Rig {
+        shards: 100,
+        ..noted(Durability::OnCommit, floor)
+    };
+    let simulation = Simulation::new(35);
+    life(&simulation, rig(5), |_, _| async {});
+    let disk = Rc::clone(simulation.disk());
+    let rig = rig(6);
+    life_of_core(&simulation, rig, &[rig], move |core| async move {
+        let specs = rig.specs(Path::new("/data"));
+        let (free, stuck) = specs.split_last().unwrap();
+        for spec in stuck {
+            disk.held.hold(&spec.directory);
+        }
+        let appends = stuck.iter().map(|spec| {
+            let (router, id) = (core.router(), spec.id);
+            runtime::spawn_local(async move { try_append(&router, id).await })
+        });
+        let appends: Vec<_> = appends.collect();
+        runtime::sleep(Duration::from_millis(50)).await;
+        assert_eq!(disk.held.waiting(), GENERATIONS_IN_FLIGHT_MAX);
+        runtime::sleep(Duration::from_secs(10)).await;
+        let late = GENERATIONS_IN_FLIGHT_MAX + GENERATIONS_LATE_MAX;
+        assert_eq!(disk.held.waiting(), late);
+        disk.held.let_go();
+        for append in appends {
+            append.join().await.unwrap();
+        }
+        try_append(&core.router(), free.id).await.unwrap();
     });
 }
