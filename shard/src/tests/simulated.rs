@@ -3,6 +3,7 @@
 mod client;
 mod model;
 mod producer;
+mod promotion;
 mod reader;
 mod sent;
 mod setup;

@@ -1,22 +1,26 @@
 //! What clients of a story do.
 
 use super::story::{PRODUCERS, Story};
+use crate::log::ApplyError;
 use crate::tests::batches;
-use crate::{Router, runtime};
+use crate::{Core, Router, runtime};
+use bytes::BytesMut;
+use felix_core::batch::Place;
 use felix_core::shards::{Acks, Append, Appended};
-use felix_core::{Monotonic, Offset, ShardError, Shards};
+use felix_core::{Monotonic, Offset, ShardError, Shards, Timestamps, placement};
 use futures_util::future::join_all;
+use std::rc::Rc;
 use std::time::Duration;
 
 impl Story {
     /// Appends, reads and rests for a while.
-    pub(super) async fn client(&self, router: Router) {
+    pub(super) async fn client(&self, router: Router, cores: Rc<Vec<Core>>) {
         let steps = self.simulation.draw(|random| random.u32(1..30));
         for _ in 0..steps {
             let index = self
                 .simulation
                 .draw(|random| random.usize(..self.shards.len()));
-            match self.simulation.draw(|random| random.u8(..8)) {
+            match self.simulation.draw(|random| random.u8(..9)) {
                 0 => {
                     // Sometimes so long that a shard that failed is opened again.
                     let has_failed = self.generation(&router, index).is_none();
@@ -28,7 +32,8 @@ impl Story {
                     runtime::sleep(Duration::from_micros(pause)).await;
                 }
                 1 | 2 => self.look(&router, index).await,
-                3 | 4 => self.produce(&router, index).await,
+                3 | 4 => self.produce(&router, &cores, index).await,
+                5 => self.follow(&router, &cores, index),
                 _ => self.append(&router, index).await,
             }
         }
@@ -76,7 +81,7 @@ impl Story {
 
     /// An idempotent producer sends what was not answered, and more, several batches at once. Sometimes
     /// it sends what was answered again, as if the answers had not reached it.
-    async fn produce(&self, router: &Router, index: usize) {
+    async fn produce(&self, router: &Router, cores: &[Core], index: usize) {
         let number = self.simulation.draw(|random| random.usize(..PRODUCERS));
         let producer = &self.producers[index][number];
         let model = &self.models[index];
@@ -96,12 +101,17 @@ impl Story {
             })
             .collect();
         let more = self.simulation.draw(|random| random.usize(..3));
-        for _ in 0..more {
+        for number in 0..more {
             let place = |records| Some(producer.borrow_mut().place(records));
             let (id, batch) = self
                 .simulation
                 .draw(|random| model.borrow_mut().send(random, self.wall(), place));
-            producer.borrow_mut().sends(id);
+            // Another log may have had no more than its first records.
+            let is_cut = number == 0 && producer.borrow().is_in_step();
+            let has_head = is_cut
+                && self.simulation.draw(fastrand::Rng::bool)
+                && self.place_head(router, cores, index, id);
+            producer.borrow_mut().sends(id, has_head);
             sent.push((id, None, batch));
         }
         let shard = self.shards[index];
@@ -125,6 +135,81 @@ impl Story {
             outcomes.push((id, answer.map(|_| ())));
         }
         producer.borrow_mut().answered(&outcomes);
+    }
+
+    /// Places the first records of a batch that is about to be sent. Whether there are any.
+    fn place_head(&self, router: &Router, cores: &[Core], index: usize, id: u64) -> bool {
+        let model = &self.models[index];
+        let head = self
+            .simulation
+            .draw(|random| model.borrow_mut().head(random, id));
+        self.place(router, cores, index, head.as_slice());
+        head.is_some()
+    }
+
+    /// The shard follows another log for a moment.
+    fn follow(&self, router: &Router, cores: &[Core], index: usize) {
+        let count = self.simulation.draw(|random| random.usize(1..=3));
+        let send = |_| {
+            let mut model = self.models[index].borrow_mut();
+            let sent = self
+                .simulation
+                .draw(|random| model.send(random, self.wall(), |_| None));
+            sent.0
+        };
+        let batches: Vec<u64> = (0..count).map(send).collect();
+        self.place(router, cores, index, &batches);
+    }
+
+    /// Places batches at the end of the log, as if they came from another one.
+    fn place(&self, router: &Router, cores: &[Core], index: usize, batches: &[u64]) {
+        let shard = self.shards[index];
+        let owner = placement::owner(shard, self.rig.cores);
+        let core = &cores[usize::from(owner.0)];
+        let now = self.simulation.now();
+        let mut model = self.models[index].borrow_mut();
+        let Some(generation) = self.generation(router, index) else {
+            batches.iter().for_each(|id| model.refused(*id));
+            return;
+        };
+        let mut end = model.span().1;
+        for _ in 0..2 {
+            let mut bytes = BytesMut::new();
+            let mut placed = Vec::new();
+            for id in batches {
+                let base_offset = placed.last().map_or(end, |(_, _, next)| *next);
+                let batch = model.sent(*id).place(Place {
+                    base_offset,
+                    generation,
+                    append_time: (self.rig.timestamps == Timestamps::Append).then(|| self.wall()),
+                });
+                bytes.extend_from_slice(batch.bytes());
+                placed.push((*id, base_offset, batch.next_offset()));
+            }
+            let applied = core.apply(shard, bytes.freeze());
+            self.say(|| format!("shard {index}, placed batches {placed:?}: {applied:?}"));
+            match applied {
+                Ok(reached) => {
+                    for (id, offset, next) in placed {
+                        if next <= reached {
+                            model.placed(id, offset, true, now);
+                        } else {
+                            model.refused(id);
+                        }
+                    }
+                    return;
+                }
+                Err(ApplyError::Gap { owed, .. }) => end = owed,
+                Err(ApplyError::Log(error)) if !error.is_full() => {
+                    for (id, offset, _) in placed {
+                        model.placed(id, offset, false, now);
+                    }
+                    return;
+                }
+                Err(_) => break,
+            }
+        }
+        batches.iter().for_each(|id| model.refused(*id));
     }
 
     /// A batch that was promised to be at that offset was sent again. It is the last but few of its

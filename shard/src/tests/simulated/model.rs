@@ -8,7 +8,7 @@ use felix_core::shards::Appended;
 use felix_core::{
     Batch, Durability, Generation, Offset, PlacedBatch, Retention, Timestamp, Timestamps,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How a life ended.
@@ -40,6 +40,9 @@ pub(super) struct Model {
     start: Offset,
     /// The greatest offset that this life has acknowledged or shown.
     end: Offset,
+    /// Openings that may have taken an offset for a batch that no reader gets, and those that have.
+    promotions: u64,
+    controls: BTreeSet<Offset>,
     told: Told,
 }
 
@@ -62,6 +65,8 @@ impl Model {
             generation: Generation::new(0),
             start: Offset::ZERO,
             end: Offset::ZERO,
+            promotions: 0,
+            controls: BTreeSet::new(),
             told: Told::default(),
         }
     }
@@ -95,9 +100,44 @@ impl Model {
                 Some(_) | None => Timestamp(now.0 - random.i64(..50)),
             })
             .collect();
+        let place = place(count);
+        let batch = self.add(random, timestamps, now, place);
+        (id, batch)
+    }
+
+    /// The first records of a batch of several, as a batch of their own: another log may have had no
+    /// more of it.
+    pub(super) fn head(&mut self, random: &mut fastrand::Rng, id: u64) -> Option<u64> {
+        let sent = &self.sent[&id];
+        let batch = sent.batch();
+        let header = batch.header();
+        let place = (
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+        );
+        let records = usize::try_from(header.count).expect("it has records");
+        if records == 1 {
+            return None;
+        }
+        let (timestamps, sent_at) = sent.first(random.usize(1..records));
+        let head = self.sent.len() as u64;
+        self.add(random, timestamps, sent_at, Some(place));
+        self.batch(id).head = Some(head);
+        Some(head)
+    }
+
+    fn add(
+        &mut self,
+        random: &mut fastrand::Rng,
+        timestamps: Vec<Timestamp>,
+        now: Timestamp,
+        place: Option<(i64, i16, i32)>,
+    ) -> Batch {
+        let id = self.sent.len() as u64;
         let size = random.usize(0..150);
         let value = format!("{id}:{}", "x".repeat(size));
-        let start = match place(count) {
+        let start = match place {
             Some((producer, epoch, sequence)) => {
                 BatchBuilder::new().producer(producer, epoch, sequence)
             }
@@ -108,7 +148,7 @@ impl Model {
         });
         let bytes = builder.build();
         self.sent.insert(id, Sent::new(&bytes, timestamps, now));
-        (id, Batch::parse(bytes).expect("the builder builds batches"))
+        Batch::parse(bytes).expect("the builder builds batches")
     }
 
     /// The same batch once more.
@@ -116,13 +156,43 @@ impl Model {
         self.batch(id).again()
     }
 
+    /// The batch, to be placed.
+    pub(super) fn sent(&self, id: u64) -> Batch {
+        self.sent[&id].batch()
+    }
+
     /// Where the batch is, if that is promised.
     pub(super) fn promised(&self, id: u64) -> Option<Offset> {
-        let sent = &self.sent[&id];
-        match (sent.fate, sent.known) {
-            (Fate::At(offset), Some(_)) => Some(offset),
-            (Fate::Open | Fate::Gone | Fate::At(_), _) => None,
+        self.sent[&id].promised()
+    }
+
+    /// The batch was placed there, as a follower gets batches. `is_taken`: its log says so.
+    pub(super) fn placed(&mut self, id: u64, offset: Offset, is_taken: bool, now: Duration) {
+        let is_committed = self.durability != Durability::OnCommit;
+        let sent = self.batch(id);
+        sent.placed = Some(offset);
+        if !is_taken {
+            return;
         }
+        sent.fate = Fate::At(offset);
+        if is_committed {
+            sent.known = Some(now);
+            let end = offset.after(sent.records());
+            self.end = self.end.max(end);
+        }
+        self.told.applied += 1;
+    }
+
+    /// Another leader takes over: its generation may begin with a batch that no reader gets.
+    pub(super) fn is_promoted(&mut self) {
+        self.promotions += 1;
+    }
+
+    /// It has, and all of the log is durable.
+    pub(super) fn promoted(&mut self, control: Option<Offset>) {
+        self.controls.extend(control);
+        self.told.promoted += u64::from(control.is_some());
+        self.closed();
     }
 
     fn batch(&mut self, id: u64) -> &mut Sent {
@@ -134,14 +204,46 @@ impl Model {
         self.told.acknowledged += 1;
         let offset = appended.base_offset;
         self.start = self.start.max(appended.log_start);
+        if self.is_completed(id, offset, now) {
+            return;
+        }
+        let start = self.start;
+        let sent = self.batch(id);
+        if let Some(answer) = sent.answer
+            && answer != offset
+        {
+            let is_deleted = sent.again && answer < start;
+            assert!(is_deleted, "batch {id} was at {answer} and is at {offset}");
+            sent.begin_anew(Fate::Open);
+        }
         self.is_at(id, offset, now);
         let sent = self.batch(id);
+        sent.answer = Some(offset);
         let end = offset.after(sent.records());
         if let Some(time) = appended.append_time {
             let first = *sent.append_time.get_or_insert(time);
             assert_eq!(first, time, "the append time of batch {id} changed");
         }
         self.end = self.end.max(end);
+    }
+
+    /// Whether the batch is acknowledged with where its first records are, or may be. Where the others
+    /// are a reader will see.
+    fn is_completed(&mut self, id: u64, offset: Offset, now: Duration) -> bool {
+        let Some(head) = self.sent[&id].head else {
+            return false;
+        };
+        let head = self.batch(head);
+        if head.placed != Some(offset) {
+            return false;
+        }
+        if head.fate == Fate::At(offset) {
+            head.known.get_or_insert(now);
+        }
+        let sent = self.batch(id);
+        sent.known.get_or_insert(now);
+        sent.answer = Some(offset);
+        true
     }
 
     /// The broker says that the batch was never taken.
@@ -172,23 +274,26 @@ impl Model {
 
     /// A reader sees these batches, the first of which holds `from`.
     pub(super) fn shown(&mut self, from: Offset, batches: &[PlacedBatch], now: Duration) {
-        let mut next = None;
+        let mut next = from;
         let mut generation = Generation::new(0);
         let mut append_time = Timestamp(0);
-        for batch in batches {
+        for (number, batch) in batches.iter().enumerate() {
             let base = batch.base_offset();
-            match next {
-                None => assert!(
-                    base <= from && from < batch.next_offset(),
+            if number == 0 && base <= from {
+                assert!(
+                    from < batch.next_offset(),
                     "a read from {from} begins with the batch at {base}"
-                ),
-                Some(next) => assert_eq!(base, next, "a hole, or two batches at one offset"),
+                );
+            } else {
+                self.check_hole(next, batch, generation);
             }
-            next = Some(batch.next_offset());
+            next = batch.next_offset();
             assert!(
                 batch.generation() >= generation,
                 "generations fall at {base}"
             );
+            let hidden = self.controls.range(base..next).next();
+            assert_eq!(hidden, None, "another batch was there");
             generation = batch.generation();
             let id = id_of(batch);
             let before = self.seen.insert((base, generation), id);
@@ -197,6 +302,8 @@ impl Model {
                 "readers saw batches {before:?} and {id} at {base}, generation {generation}"
             );
             self.is_at(id, base, now);
+            let is_completed = !self.sent[&id].is_whole(batch);
+            self.told.completed += u64::from(is_completed && before.is_none());
             let timestamps = self.timestamps;
             self.batch(id).check(batch, timestamps);
             let time = batch.max_timestamp();
@@ -206,7 +313,19 @@ impl Model {
             );
             append_time = time;
         }
-        self.end = self.end.max(next.unwrap_or_default());
+        if !batches.is_empty() {
+            self.end = self.end.max(next);
+        }
+    }
+
+    /// Before a batch no offset is missing but those of batches that begin a generation.
+    fn check_hole(&self, next: Offset, batch: &PlacedBatch, generation: Generation) {
+        let base = batch.base_offset();
+        let hole = base.get().checked_sub(next.get());
+        let is_hidden = hole.is_some_and(|hole| {
+            hole == 0 || (hole <= self.promotions && batch.generation() > generation)
+        });
+        assert!(is_hidden, "a batch is at {base}, and {next} comes next");
     }
 
     /// A reader who asked when the shard reached from `start` to `end` was told of these bounds.
@@ -241,7 +360,7 @@ impl Model {
                 (Crash::Power, Durability::None) => false,
             };
             if !keeps && !sent.durable {
-                sent.known = None;
+                sent.is_doubtful();
             }
         }
         self.end = self.start;
@@ -283,7 +402,12 @@ impl Model {
                 // Shown below.
                 continue;
             }
-            if let (Fate::At(offset), Some(_)) = (sent.fate, sent.known) {
+            let at = match sent.fate {
+                Fate::At(offset) => Some(offset),
+                Fate::Open => sent.answer,
+                Fate::Gone => None,
+            };
+            if let (Some(offset), Some(_)) = (at, sent.known) {
                 assert!(
                     offset < start,
                     "batch {id} at {offset} was promised and is lost: the log is {start}..{end}"
@@ -292,17 +416,17 @@ impl Model {
                     sent.may_go(self.retention, self.timestamps, now),
                     "batch {id} at {offset} is not old enough to go: the log is {start}..{end}"
                 );
+                // Nobody asks for it any more.
+                sent.begin_anew(Fate::At(offset));
                 continue;
             }
-            if sent.fate != Fate::Gone {
+            if at.is_some_and(|at| at >= start) {
                 self.told.lost += 1;
             }
-            sent.fate = Fate::Gone;
-            sent.durable = false;
+            sent.begin_anew(Fate::Gone);
         }
-        if let Some(first) = batches.first() {
-            self.shown(first.base_offset(), batches, Duration::ZERO);
-        }
+        self.shown(start, batches, Duration::ZERO);
+        self.check_completed(start, batches, &found);
         for id in found.keys() {
             let sent = self.sent.get_mut(id).expect("it was sent");
             sent.known = Some(Duration::ZERO);
@@ -312,6 +436,25 @@ impl Model {
         let last = batches.last().map_or(start, PlacedBatch::next_offset);
         assert_eq!(last, end, "the log does not reach to its end");
         self.end = end;
+    }
+
+    /// Where a batch was completed, its first records are there too.
+    fn check_completed(
+        &self,
+        start: Offset,
+        batches: &[PlacedBatch],
+        found: &BTreeMap<u64, Offset>,
+    ) {
+        for batch in batches {
+            let sent = &self.sent[&id_of(batch)];
+            if let (Some(head), false) = (sent.head, sent.is_whole(batch)) {
+                let is_deleted = self.sent[&head].placed < Some(start);
+                assert!(
+                    is_deleted || found.contains_key(&head),
+                    "batch {head} is missing before {batch:?}"
+                );
+            }
+        }
     }
 }
 

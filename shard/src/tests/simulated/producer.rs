@@ -12,10 +12,19 @@ pub(super) struct Producer {
     /// The sequence of its next record.
     sequence: i32,
     /// Sent in this order, and not acknowledged.
-    unanswered: VecDeque<u64>,
+    unanswered: VecDeque<Batch>,
     /// Acknowledged in this order, in this epoch: its last ones.
-    answered: VecDeque<u64>,
+    answered: VecDeque<Batch>,
+    /// All that it ever sent in this epoch is in the log, as far as this life has told.
+    is_in_step: bool,
     is_busy: bool,
+}
+
+/// A batch, and how many it may be in the log.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    id: u64,
+    places: usize,
 }
 
 impl Producer {
@@ -26,6 +35,7 @@ impl Producer {
             sequence: 0,
             unanswered: VecDeque::new(),
             answered: VecDeque::new(),
+            is_in_step: false,
             is_busy: false,
         }
     }
@@ -36,10 +46,23 @@ impl Producer {
         if std::mem::replace(&mut self.is_busy, true) {
             return None;
         }
-        let known = PRODUCER_PLACES_MAX.saturating_sub(self.unanswered.len());
-        let repeats = repeats.min(known).min(self.answered.len());
+        let places = self.unanswered.iter().map(|batch| batch.places);
+        let mut left = PRODUCER_PLACES_MAX.saturating_sub(places.sum());
+        let known = self.answered.iter().rev().take_while(|batch| {
+            let is_known = batch.places <= left;
+            left = left.saturating_sub(batch.places);
+            is_known
+        });
+        let repeats = known.take(repeats).count();
         let answered = self.answered.range(self.answered.len() - repeats..);
-        Some(answered.chain(&self.unanswered).copied().collect())
+        let again = answered.chain(&self.unanswered);
+        Some(again.map(|batch| batch.id).collect())
+    }
+
+    /// Whether the broker owes it no answer, and knows all that it sent. Whoever places its batches
+    /// as another log has them does so in their order.
+    pub(super) fn is_in_step(&self) -> bool {
+        self.is_in_step && self.unanswered.is_empty()
     }
 
     /// Where the next batch of so many records stands: id, epoch, sequence.
@@ -49,9 +72,10 @@ impl Producer {
         place
     }
 
-    /// A new batch is on its way.
-    pub(super) fn sends(&mut self, batch: u64) {
-        self.unanswered.push_back(batch);
+    /// A new batch is on its way, some of whose records may be there before.
+    pub(super) fn sends(&mut self, id: u64, has_head: bool) {
+        let places = if has_head { 2 } else { 1 };
+        self.unanswered.push_back(Batch { id, places });
     }
 
     /// What became of all it has sent, in order. It begins anew where the broker does not know
@@ -59,11 +83,11 @@ impl Producer {
     pub(super) fn answered(&mut self, answers: &[(u64, Result<(), ShardError>)]) {
         self.is_busy = false;
         let first_error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
-        for (batch, answer) in answers {
-            let place = self.unanswered.iter().position(|one| one == batch);
+        self.is_in_step = first_error.is_none() && (self.is_in_step || !answers.is_empty());
+        for (id, answer) in answers {
+            let place = self.unanswered.iter().position(|batch| batch.id == *id);
             if let (Some(place), Ok(())) = (place, answer) {
-                self.unanswered.remove(place);
-                self.answered.push_back(*batch);
+                self.answered.extend(self.unanswered.remove(place));
             }
         }
         while self.answered.len() > PRODUCER_PLACES_MAX {
@@ -90,5 +114,6 @@ impl Producer {
     /// The broker is gone, and no answer will come.
     pub(super) fn is_cut_off(&mut self) {
         self.is_busy = false;
+        self.is_in_step = false;
     }
 }

@@ -1,6 +1,7 @@
 //! A batch that somebody sent in a story, and what is known of it.
 
 use bytes::BytesMut;
+use felix_core::batch::Place;
 use felix_core::{Batch, Generation, Offset, PlacedBatch, Retention, Timestamp, Timestamps};
 use std::time::Duration;
 
@@ -35,6 +36,13 @@ pub(super) struct Sent {
     pub(super) append_time: Option<Timestamp>,
     /// It was sent more than once.
     pub(super) again: bool,
+    /// The offset that it was acknowledged with.
+    pub(super) answer: Option<Offset>,
+    /// The batch of its first records that was sent ahead of it, to be completed by it.
+    pub(super) head: Option<u64>,
+    /// Where it was placed before it was sent, as a follower gets batches. If nobody said that it was
+    /// taken, it may be there.
+    pub(super) placed: Option<Offset>,
     timestamps: Vec<Timestamp>,
     /// When it was sent first.
     at: Timestamp,
@@ -51,6 +59,9 @@ impl Sent {
             generation: None,
             append_time: None,
             again: false,
+            answer: None,
+            head: None,
+            placed: None,
             timestamps,
             at: now,
         }
@@ -62,7 +73,36 @@ impl Sent {
         if self.known.is_none() {
             self.begin_anew(Fate::Open);
         }
+        self.batch()
+    }
+
+    /// The same as it was sent.
+    pub(super) fn batch(&self) -> Batch {
         Batch::parse(BytesMut::from(&self.bytes[..])).expect("it was sent before")
+    }
+
+    /// Its first records: when each of them was made, and when it was sent.
+    pub(super) fn first(&self, records: usize) -> (Vec<Timestamp>, Timestamp) {
+        (self.timestamps[..records].to_vec(), self.at)
+    }
+
+    /// Where it is, as far as that is promised: its first record, if some were there before.
+    pub(super) fn promised(&self) -> Option<Offset> {
+        self.known?;
+        match self.fate {
+            _ if self.head.is_some() => self.answer,
+            Fate::At(offset) => Some(offset),
+            Fate::Open | Fate::Gone => None,
+        }
+    }
+
+    /// The crash may have taken it.
+    pub(super) fn is_doubtful(&mut self) {
+        self.known = None;
+        self.answer = None;
+        if self.placed.is_some() && self.fate != Fate::Gone {
+            self.fate = Fate::Open;
+        }
     }
 
     /// What was known of it is of no use any more.
@@ -72,6 +112,7 @@ impl Sent {
         self.durable = false;
         self.generation = None;
         self.append_time = None;
+        self.answer = None;
     }
 
     /// How many records it has.
@@ -79,38 +120,59 @@ impl Sent {
         self.timestamps.len() as u64
     }
 
-    /// A reader got it like this.
+    /// A reader got it like this, whole or without those of its records that were there before.
     pub(super) fn check(&mut self, found: &PlacedBatch, timestamps: Timestamps) {
         let is_append_time = timestamps == Timestamps::Append;
         assert_eq!(found.header().is_append_time(), is_append_time, "{found:?}");
-        let found_bytes = found.bytes();
-        assert_eq!(self.bytes.len(), found_bytes.len(), "{found:?}");
         if is_append_time {
-            for kept in KEPT_BESIDE_TIME {
-                assert_eq!(
-                    self.bytes[kept.clone()],
-                    found_bytes[kept],
-                    "a batch is not as it was sent: {found:?}"
-                );
-            }
-            assert_eq!(
-                self.bytes[KEPT_BEHIND_TIME..],
-                found_bytes[KEPT_BEHIND_TIME..],
-                "a batch is not as it was sent: {found:?}"
-            );
             let time = found.max_timestamp();
             assert!(time >= self.at, "sent at {:?}, and {found:?}", self.at);
             let first = *self.append_time.get_or_insert(time);
             assert_eq!(first, time, "an append time changed: {found:?}");
+        }
+        if self.is_whole(found) {
+            self.check_bytes(found, is_append_time);
         } else {
-            assert_eq!(
-                self.bytes[KEPT_FROM..],
-                found_bytes[KEPT_FROM..],
-                "a batch is not as it was sent: {found:?}"
-            );
+            self.check_rest(found, is_append_time);
         }
         let first = *self.generation.get_or_insert(found.generation());
         assert_eq!(first, found.generation(), "another generation: {found:?}");
+    }
+
+    /// Whether all of its records are in the batch that a reader got.
+    pub(super) fn is_whole(&self, found: &PlacedBatch) -> bool {
+        u64::try_from(found.header().count) == Ok(self.records())
+    }
+
+    fn check_bytes(&self, found: &PlacedBatch, is_append_time: bool) {
+        let (sent, got) = (&self.bytes, found.bytes());
+        assert_eq!(sent.len(), got.len(), "{found:?}");
+        let all = KEPT_FROM..sent.len();
+        let behind_time = KEPT_BEHIND_TIME..sent.len();
+        let kept = match is_append_time {
+            false => vec![all],
+            true => KEPT_BESIDE_TIME
+                .into_iter()
+                .chain(Some(behind_time))
+                .collect(),
+        };
+        for kept in kept {
+            let is_same = sent[kept.clone()] == got[kept];
+            assert!(is_same, "a batch is not as it was sent: {found:?}");
+        }
+    }
+
+    fn check_rest(&self, found: &PlacedBatch, is_append_time: bool) {
+        assert!(self.head.is_some(), "records are missing: {found:?}");
+        let left = u64::try_from(found.header().count).expect("it has records");
+        let present = u32::try_from(self.records() - left).expect("batches are small");
+        let rest = self.batch().without_first(present);
+        let rest = rest.expect("it was sent whole").place(Place {
+            base_offset: found.base_offset(),
+            generation: found.generation(),
+            append_time: is_append_time.then(|| found.max_timestamp()),
+        });
+        assert_eq!(rest.bytes(), found.bytes(), "what is left of a batch");
     }
 
     /// Whether retention may have taken it by now. Its own time counts, but none later than its
@@ -124,8 +186,13 @@ impl Sent {
         let newest = match timestamps {
             Timestamps::Append => self.at,
             Timestamps::Create => {
-                let newest = self.timestamps.iter().max().expect("it has records");
-                self.at.min(*newest)
+                let times = self.timestamps.iter();
+                let newest = match self.head {
+                    // Any of its records may be all that was left of it.
+                    Some(_) => times.min(),
+                    None => times.max(),
+                };
+                self.at.min(*newest.expect("it has records"))
             }
         };
         let is_old = retention.age.is_some_and(|age| {

@@ -83,9 +83,10 @@ pub(super) fn tell(seed: u64, broken: Option<Broken>, aloud: bool) -> Told {
     let lives = story.simulation.draw(|random| random.u32(2..=5));
     for _ in 0..lives {
         let faults = story.simulation.draw(setup::faults);
-        story.live(faults);
+        let is_promotion = story.simulation.draw(|random| random.u8(..8)) == 0;
+        story.live(faults, is_promotion);
     }
-    story.live(None);
+    story.live(None, false);
     story.told(lives)
 }
 
@@ -97,9 +98,9 @@ impl Story {
         }
     }
 
-    /// One life of the mesh, to its crash.
-    fn live(&self, faults: Option<Faults>) {
-        self.say(|| format!("life with {faults:?}"));
+    /// One life of the mesh, to its crash; or openings by another leader, to theirs.
+    fn live(&self, faults: Option<Faults>, is_promotion: bool) {
+        self.say(|| format!("life with {faults:?}, promotion: {is_promotion}"));
         let disk = Rc::clone(self.simulation.disk());
         disk.set_faults(Faults {
             lies: self.simulation.is_broken(Broken::FlushSkipped),
@@ -116,7 +117,13 @@ impl Story {
         }
         let story = self.clone();
         self.simulation.run(async move {
-            let life = pin!(story.life(faults.is_none()));
+            let life = async {
+                match is_promotion {
+                    true => story.promote(faults.is_none()).await,
+                    false => story.life(faults.is_none()).await,
+                }
+            };
+            let life = pin!(life);
             match until {
                 Some(until) => {
                     let end = pin!(runtime::sleep(until));
@@ -167,6 +174,7 @@ impl Story {
             core.opened().await;
             core.settled().await;
         }
+        let cores = Rc::new(cores);
         let routers: Vec<Router> = cores.iter().map(Core::router).collect();
         for index in 0..self.shards.len() {
             self.check(&routers[0], index, is_well).await;
@@ -176,20 +184,22 @@ impl Story {
             .map(|client| {
                 let story = self.clone();
                 let router = routers[client % routers.len()].clone();
-                runtime::spawn_local(async move { story.client(router).await })
+                let cores = Rc::clone(&cores);
+                runtime::spawn_local(async move { story.client(router, cores).await })
             })
             .collect();
         for task in tasks {
             task.join().await;
         }
         drop(routers);
+        let cores = Rc::into_inner(cores).expect("clients have ended");
         if self.simulation.draw(fastrand::Rng::bool) {
             self.close(cores).await;
         }
     }
 
     /// What a broker that starts is to open. That it does is noted before.
-    fn specs(&self) -> Vec<ShardSpec> {
+    pub(super) fn specs(&self) -> Vec<ShardSpec> {
         let floor = self.noted.get();
         self.noted.set(floor.and_then(Generation::next));
         let rig = Rig {

@@ -11,6 +11,12 @@ pub(super) struct Told {
     pub(super) lost: u64,
     /// Batches that were sent again though they were promised, and answered with where they are.
     pub(super) repeated: u64,
+    /// Batches that were placed as a follower gets them.
+    pub(super) applied: u64,
+    /// Batches whose first records were there before.
+    pub(super) completed: u64,
+    /// Logs that another leader took over.
+    pub(super) promoted: u64,
     /// Shards that failed and were opened again in one life.
     pub(super) reopened: u64,
     /// When it ended.
@@ -24,6 +30,9 @@ impl Told {
         self.acknowledged += other.acknowledged;
         self.lost += other.lost;
         self.repeated += other.repeated;
+        self.applied += other.applied;
+        self.completed += other.completed;
+        self.promoted += other.promoted;
         self.reopened += other.reopened;
     }
 
@@ -33,6 +42,9 @@ impl Told {
             ("acknowledged", self.acknowledged),
             ("lost", self.lost),
             ("repeated", self.repeated),
+            ("applied", self.applied),
+            ("completed", self.completed),
+            ("promoted", self.promoted),
             ("reopened", self.reopened),
         ];
         let missing = counts.iter().filter(|(_, count)| *count == 0);
