@@ -3,11 +3,13 @@
 
 use crate::device::Urgency;
 use crate::event::{Event, step_aside};
+use crate::log::{Flushed, LogError};
 use crate::overdue::Ages;
 use crate::owner::Owner;
 use crate::runtime;
 use crate::shard::{Flushing, Shard};
 use felix_core::limits::{DEVICE_FLUSHES_IN_FLIGHT_MAX, LATE_FLUSHES_MAX};
+use felix_core::shards::ShardState;
 use felix_core::{Durability, Monotonic};
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
@@ -20,6 +22,9 @@ use std::time::Duration;
 /// How long others wait for a flush. One that takes longer goes on by itself, and its shard rides
 /// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a flush that the system refused is left alone.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 /// The dirty shards of a core.
 #[derive(Debug, Default)]
@@ -301,32 +306,66 @@ pub(crate) async fn wait_a_while(
     });
 }
 
-async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
+/// `None`: there was nothing to flush; the log flushed by itself meanwhile, as when it sealed a segment.
+async fn flush_once(owner: &Rc<Owner>, shard: &Rc<Shard>) -> Option<Result<Flushed, LogError>> {
     shard.duties.age.begin_flush();
-    // None: the log flushed by itself meanwhile, as when it sealed a segment.
-    let result = match shard.flush() {
-        Some(flush) => {
-            let metrics = owner.metrics();
-            metrics.syncs.increment();
-            let appends = shard.duties.unflushed.take();
-            let begun = owner.clock().monotonic();
-            let result = flush.run().await;
-            let now = owner.clock().monotonic();
-            metrics.sync_us.record(begun, now);
-            let since = shard.duties.age.end_flush();
-            if result.is_ok() {
-                metrics.sync_batch_appends.record_value(appends, now);
-                if let Some(since) = since {
-                    owner.has_waited(&shard, since, now, now.until(begun) >= PATIENCE);
-                }
-            }
-            Some(result)
-        }
-        None => {
-            shard.duties.age.forget();
-            None
-        }
+    let Some(flush) = shard.flush() else {
+        shard.duties.age.forget();
+        return None;
     };
+    let metrics = owner.metrics();
+    metrics.syncs.increment();
+    let appends = shard.duties.unflushed.take();
+    let begun = owner.clock().monotonic();
+    let result = flush.run().await;
+    let now = owner.clock().monotonic();
+    metrics.sync_us.record(begun, now);
+    if result.as_ref().is_err_and(LogError::is_refusal) {
+        shard.duties.age.flush_was_refused();
+        let more = shard.duties.unflushed.get();
+        shard.duties.unflushed.set(appends + more);
+        return Some(result);
+    }
+    let since = shard.duties.age.end_flush();
+    if result.is_ok() {
+        metrics.sync_batch_appends.record_value(appends, now);
+        if let Some(since) = since {
+            owner.has_waited(shard, since, now, now.until(begun) >= PATIENCE);
+        }
+    }
+    Some(result)
+}
+
+/// The same, again and again while the system refuses it: nothing is lost by that, and whoever waits for
+/// the flush waits on. A core that closes does not wait, nor does a shard that failed.
+async fn flush_until_taken(
+    owner: &Rc<Owner>,
+    shard: &Rc<Shard>,
+) -> Option<Result<Flushed, LogError>> {
+    loop {
+        let result = flush_once(owner, shard).await;
+        let refusal = match &result {
+            Some(Err(error)) if error.is_refusal() => error,
+            Some(_) | None => return result,
+        };
+        owner
+            .metrics()
+            .tell_refusal(owner.clock().monotonic(), refusal);
+        if owner.is_closing() || !matches!(shard.state(), ShardState::Open(_)) {
+            return result;
+        }
+        if refusal.is_full() {
+            owner.disk_refused();
+        }
+        let closed = pin!(owner.closed().until(|| owner.is_closing()));
+        match select(closed, pin!(runtime::sleep(REFUSED_PAUSE))).await {
+            Either::Left(_) | Either::Right(_) => {}
+        }
+    }
+}
+
+async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
+    let result = flush_until_taken(&owner, &shard).await;
     if result.as_ref().is_some_and(Result::is_err) {
         owner.metrics().sync_failures.increment();
     }

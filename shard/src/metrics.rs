@@ -7,6 +7,7 @@ mod sample;
 
 pub(crate) use gauges::Gauges;
 
+use crate::log::LogError;
 use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample, Unit};
 use felix_core::producers::Refusal;
 use felix_core::{Histogram, LogLimit, Monotonic};
@@ -71,6 +72,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) late_lines: LogLimit,
     /// For those that say that appends wait for their flush for too long.
     pub(crate) overdue_lines: LogLimit,
+    /// For those that say that there was no descriptor left for a file.
+    refusal_lines: LogLimit,
     /// For those about what is free on the disk.
     pub(crate) space_lines: LogLimit,
     /// For those that say that index files or a checkpoint cannot be written.
@@ -107,6 +110,14 @@ impl CoreMetrics {
             .add(u64::try_from(bytes).expect("a size fits 64 bits"));
         self.append_us.record(begun, now);
         self.batch_records.record_value(records, now);
+    }
+
+    /// The system refused something that will be asked for again. Few such lines are written.
+    pub(crate) fn tell_refusal(&self, now: Monotonic, reason: &LogError) {
+        if let Some(left_out) = self.refusal_lines.admit(now) {
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::error!(%reason, left_out, "refused by the system; it is tried again");
+        }
     }
 
     /// What was made ahead for a batch that was placed, and what was not.
@@ -232,6 +243,7 @@ impl Metrics for CoreMetrics {
             ("log_read", &self.read_lines),
             ("late_flush", &self.late_lines),
             ("overdue_flush", &self.overdue_lines),
+            ("open_files", &self.refusal_lines),
             ("disk_space", &self.space_lines),
             ("upkeep", &self.upkeep_lines),
             ("removal", &self.removal_lines),

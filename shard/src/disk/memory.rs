@@ -4,16 +4,17 @@
 
 mod content;
 mod faults;
+mod file;
 mod held;
 
 pub(crate) use faults::Faults;
+pub(crate) use file::MemoryFile;
 pub(crate) use held::Held;
 
 use super::real_dir::TEMPORARY;
-use super::{Free, Patience, ReplaceError};
+use super::{Free, ReplaceError};
 use crate::runtime::{breathe, simulated, sleep};
 use crate::suspect::Suspect;
-use bytes::Bytes;
 use content::Content;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,8 @@ pub(crate) struct MemoryDisk {
     dirs: RefCell<BTreeMap<PathBuf, Rc<Names>>>,
     faults: Cell<Faults>,
     pub(crate) held: Held,
+    /// Flushes of files that have begun and not ended, or were not waited for.
+    pub(crate) flushing: Cell<usize>,
     /// What was asked of a directory by somebody who was not at work for its shard.
     strangers: RefCell<BTreeSet<&'static str>>,
     /// Bytes that it was asked to write before they are flushed.
@@ -201,6 +204,14 @@ impl MemoryDisk {
         chance > 0 && draw(|random| random.u32(..10_000)) < chance
     }
 
+    /// Whether a file that is not open can be opened.
+    fn opens(&self) -> io::Result<()> {
+        if self.fails(|faults| faults.descriptors) {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        Ok(())
+    }
+
     async fn wait_for_device(&self) {
         let faults = self.faults.get();
         let pause = if self.fails(|faults| faults.stall) {
@@ -212,9 +223,12 @@ impl MemoryDisk {
     }
 
     async fn flush(&self, dir: Option<&Path>, content: &Content) -> io::Result<()> {
+        self.opens()?;
         let work = content.begin_flush();
+        self.flushing.set(self.flushing.get() + 1);
         self.held.pass(dir).await;
         self.wait_for_device().await;
+        self.flushing.set(self.flushing.get() - 1);
         if self.fails(|faults| faults.flush) {
             draw(|random| content.fail_flush(&work, random));
             return Err(broken());
@@ -289,6 +303,7 @@ impl MemoryDir {
         if self.disk.fails(|faults| faults.create) {
             return Err(broken());
         }
+        self.disk.opens()?;
         let content: Rc<Content> = Rc::default();
         self.names.put(name, &content);
         Ok(self.file(name, &content))
@@ -313,6 +328,9 @@ impl MemoryDir {
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.disk.asked(Some(&self.path), "rename");
         let content = self.find(from).ok_or(io::ErrorKind::NotFound)?;
+        if self.disk.fails(|faults| faults.names) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.names.take(from);
         self.names.put(to, &content);
         Ok(())
@@ -320,6 +338,7 @@ impl MemoryDir {
 
     pub(super) async fn sync(&self) -> io::Result<()> {
         self.disk.asked(Some(&self.path), "sync");
+        self.disk.opens()?;
         let changed: BTreeSet<String> = {
             let changed = self.names.changed().into_iter();
             changed.map(|(name, _)| name).collect()
@@ -385,112 +404,6 @@ impl MemoryDir {
         self.names.take(&temporary);
         self.names.put(name, &file.content);
         self.sync().await.map_err(ReplaceError::Unsynced)
-    }
-}
-
-/// An open file of the disk.
-#[derive(Debug)]
-pub(crate) struct MemoryFile {
-    path: RefCell<PathBuf>,
-    content: Rc<Content>,
-    disk: Rc<MemoryDisk>,
-}
-
-impl MemoryFile {
-    pub(super) fn path(&self) -> PathBuf {
-        self.path.borrow().clone()
-    }
-
-    fn asked(&self, what: &'static str) {
-        self.disk.asked(self.path.borrow().parent(), what);
-    }
-
-    async fn pass_aside(&self) {
-        let path = self.path();
-        self.disk.held.pass_aside(path.parent()).await;
-    }
-
-    pub(super) fn renamed(&self, path: &Path) {
-        path.clone_into(&mut self.path.borrow_mut());
-    }
-
-    pub(super) fn size(&self) -> u64 {
-        self.content.size() as u64
-    }
-
-    pub(super) fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
-        self.asked("write");
-        let start = place(position);
-        if self.disk.fails(|faults| faults.write) {
-            let short = draw(|random| random.usize(..=bytes.len()));
-            self.content.write(&bytes[..short], start);
-            return Err(broken());
-        }
-        let more = (start + bytes.len()).saturating_sub(self.content.size());
-        let space = self.disk.space(more);
-        if space < more {
-            let short = (bytes.len() + space).saturating_sub(more);
-            self.content.write(&bytes[..short], start);
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.content.write(bytes, start);
-        Ok(())
-    }
-
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
-    pub(super) fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.asked("truncate");
-        self.content.resize(place(bytes));
-        Ok(())
-    }
-
-    pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
-        self.asked("extend");
-        breathe().await;
-        self.pass_aside().await;
-        let size = self.size() + bytes;
-        if self.disk.space(place(bytes)) < place(bytes) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.content.extend(place(size));
-        Ok(size)
-    }
-
-    /// What was not flushed may be on the device in any case.
-    pub(super) async fn begin_write_back(&self, position: u64, bytes: u64) {
-        assert!(
-            position + bytes <= self.size(),
-            "only what is written is sent ahead"
-        );
-        self.asked("write-back");
-        breathe().await;
-        self.pass_aside().await;
-        self.disk.sent_bytes.set(self.disk.sent_bytes.get() + bytes);
-    }
-
-    pub(super) async fn flush(&self) -> io::Result<()> {
-        self.asked("flush");
-        let path = self.path();
-        self.disk.flush(path.parent(), &self.content).await
-    }
-
-    pub(super) async fn read(
-        &self,
-        position: u64,
-        bytes_max: usize,
-        patience: Patience,
-    ) -> io::Result<Bytes> {
-        self.asked("read");
-        if patience == Patience::Wait {
-            breathe().await;
-        }
-        if self.disk.fails(|faults| faults.read) {
-            return Err(broken());
-        }
-        let cached = self.content.bytes();
-        let start = place(position).min(cached.len());
-        let end = start.saturating_add(bytes_max).min(cached.len());
-        Ok(Bytes::copy_from_slice(&cached[start..end]))
     }
 }
 

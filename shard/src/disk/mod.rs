@@ -16,6 +16,7 @@ pub(crate) mod memory;
 mod presence;
 mod real_dir;
 mod real_file;
+mod refusal;
 mod reserve;
 mod sys;
 
@@ -27,4 +28,5 @@ pub use free::Free;
 pub(crate) use last_words::add_to_file;
 pub(crate) use presence::{is_empty, is_gone};
 pub(crate) use real_file::device_reads;
-pub use reserve::{Reserve, is_full};
+pub use refusal::{is_full, is_out_of_files};
+pub use reserve::Reserve;

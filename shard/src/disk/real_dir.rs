@@ -1,7 +1,7 @@
 //! A directory of the file system.
 
-use super::real_file::RealFile;
-use super::{Free, ReplaceError};
+use super::real_file::{CLOSING, RealFile};
+use super::{Free, ReplaceError, descriptors, is_out_of_files};
 use crate::runtime;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -140,9 +140,17 @@ impl RealDir {
 
     /// Makes files that appeared or went do so durably.
     pub(super) async fn sync(&self) -> io::Result<()> {
-        let path = self.path.clone();
-        // Not on the ring: the executor only offers fdatasync, which need not commit a new name.
-        runtime::blocking(move || sync(&path)).await
+        loop {
+            let path = self.path.clone();
+            // Not on the ring: the executor only offers fdatasync, which need not commit a new name.
+            match runtime::blocking(move || sync(&path)).await {
+                // It was not opened, so nothing is known of what it would have said.
+                Err(error) if is_out_of_files(&error) && descriptors::make_room() => {
+                    runtime::sleep(CLOSING).await;
+                }
+                synced => return synced,
+            }
+        }
     }
 
     /// What is free on its file system, asked on a blocking thread.

@@ -1,7 +1,7 @@
 //! A file of the file system.
 
 use super::descriptors::{self, Handle, Slot};
-use super::{Patience, sys};
+use super::{Patience, is_out_of_files, sys};
 use crate::runtime;
 use bytes::{Bytes, BytesMut};
 use glommio::GlommioError;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const COPY_BYTES_MAX: usize = 256 << 10;
 
 /// What the ring may take to close a file.
-const CLOSING: Duration = Duration::from_millis(1);
+pub(super) const CLOSING: Duration = Duration::from_millis(1);
 
 thread_local! {
     static DEVICE_READS: Cell<u64> = const { Cell::new(0) };
@@ -247,11 +247,6 @@ impl RealFile {
         }
         Ok(into.freeze())
     }
-}
-
-/// Whether the process, or the system, has as many files open as it may.
-fn is_out_of_files(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Zeros written in one go. While that is under way a write to the same file waits in the kernel, so it

@@ -100,15 +100,6 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Whether it was space that was missing: a disk that is full, or a quota that is used up.
-#[must_use]
-pub fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,13 +124,5 @@ mod tests {
         assert!(held() >= bytes);
         assert!(reserve.give_up().unwrap());
         assert!(!dir.path().join("reserve").exists());
-    }
-
-    #[test]
-    fn a_quota_that_is_used_up_is_a_lack_of_space_and_a_broken_device_is_none() {
-        let error = io::Error::from_raw_os_error;
-        assert!(is_full(&error(libc::ENOSPC)));
-        assert!(is_full(&error(libc::EDQUOT)));
-        assert!(!is_full(&error(libc::EIO)));
     }
 }

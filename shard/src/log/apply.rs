@@ -66,8 +66,8 @@ impl Log {
     /// Takes the batches in `bytes` as another log has placed them, one behind the other. All are
     /// verified before one is written: format, checksum, that offsets go on, and the generation.
     /// What is known of producers moves by their headers, and nothing is judged: what the other
-    /// log has taken is taken. Those that were taken are returned: where the disk has no space for
-    /// all of them, as many as it has space for.
+    /// log has taken is taken. Those that were taken are returned: where the disk refuses one
+    /// ([`LogError::is_refusal`]), those before it.
     ///
     /// # Errors
     /// Why none was.
@@ -81,7 +81,7 @@ impl Log {
             }
             let batch = match self.write(batch) {
                 Ok(batch) => batch,
-                Err(error) if error.is_full() && !applied.is_empty() => break,
+                Err(error) if error.is_refusal() && !applied.is_empty() => break,
                 Err(error) => return Err(error.into()),
             };
             // When the other log took it is not known: its own time counts.

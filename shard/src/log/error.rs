@@ -173,7 +173,7 @@ impl LogError {
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
         match self {
-            Self::Disk { doing, .. } => !READING.contains(doing) && !self.is_full(),
+            Self::Disk { doing, .. } => !READING.contains(doing) && !self.is_refusal(),
             // Nothing more than was before.
             Self::NoRoomToRewrite { .. }
             | Self::Damaged { .. }
@@ -201,6 +201,25 @@ impl LogError {
         }
     }
 
+    /// Whether there was no descriptor left for a file, and nothing was tried because of it.
+    #[must_use]
+    pub fn is_out_of_files(&self) -> bool {
+        match self {
+            Self::Disk { cause, .. } => disk::is_out_of_files(cause),
+            Self::NoRoomToRewrite { .. }
+            | Self::Damaged { .. }
+            | Self::Foreign { .. }
+            | Self::Poisoned { .. }
+            | Self::CrashLoop { .. } => false,
+        }
+    }
+
+    /// Whether what was asked for was not done, and the log is as it was: the same may be asked again.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.is_full() || self.is_out_of_files()
+    }
+
     /// Whether opening the log may succeed tomorrow: the disk may do then what it did not do today,
     /// and notes of crashes may be gone. What is damaged stays so.
     pub(crate) fn may_pass(&self) -> bool {
@@ -216,7 +235,7 @@ impl LogError {
     /// Whether a directory may have lost names although the kernel takes it for clean.
     pub(crate) fn is_failed_sync(&self) -> bool {
         match self {
-            Self::Disk { doing, .. } => *doing == SYNC_DIRECTORY,
+            Self::Disk { doing, .. } => *doing == SYNC_DIRECTORY && !self.is_out_of_files(),
             Self::NoRoomToRewrite { .. }
             | Self::Damaged { .. }
             | Self::Foreign { .. }
@@ -276,10 +295,7 @@ impl fmt::Display for LogError {
                 if let Some(position) = position {
                     write!(f, " at byte {position}")?;
                 }
-                write!(
-                    f,
-                    ": {cause}; check space, permissions and health of the device"
-                )
+                write!(f, ": {cause}; {}", cure(cause))
             }
             Self::NoRoomToRewrite {
                 dir,
@@ -308,6 +324,15 @@ impl fmt::Display for LogError {
                 crashes::NAME
             ),
         }
+    }
+}
+
+/// What people can do about it.
+fn cure(cause: &io::Error) -> &'static str {
+    if disk::is_out_of_files(cause) {
+        "raise the limit of open files (NOFILE; LimitNOFILE= in systemd)"
+    } else {
+        "check space, permissions and health of the device"
     }
 }
 

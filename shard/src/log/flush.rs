@@ -10,7 +10,7 @@ use crate::disk::Dir;
 use crate::runtime::broken::{self, Broken};
 use felix_core::Offset;
 use felix_core::limits::FILES_FLUSHED_AT_ONCE_MAX;
-use futures_util::{StreamExt, TryStreamExt, future, stream};
+use futures_util::{StreamExt, stream};
 use std::rc::Rc;
 
 /// A flush to be awaited without holding the log. One at a time per log: the kernel reports a
@@ -53,10 +53,18 @@ impl Flush {
     /// # Errors
     /// The disk's own fault. It is to be brought back by [`super::Log::flushed`] all the same.
     pub async fn run(self) -> Result<Flushed, LogError> {
-        stream::iter(self.dirty.iter().map(|segment| segment.flush()))
+        let flushes = stream::iter(self.dirty.iter().map(|segment| segment.flush()));
+        // All of them are waited for: the kernel tells of each loss once, and one that was not heard of
+        // would be taken for durable by the next flush.
+        let all: Vec<_> = flushes
             .buffer_unordered(FILES_FLUSHED_AT_ONCE_MAX)
-            .try_for_each(|()| future::ready(Ok(())))
-            .await?;
+            .collect()
+            .await;
+        let failed = all.into_iter().filter_map(Result::err);
+        // What leaves doubt counts before what may be asked again.
+        if let Some(error) = failed.max_by_key(|error| !error.is_refusal()) {
+            return Err(error);
+        }
         if let Some(segment) = &self.unnamed {
             segment.name().await?;
         }
@@ -146,13 +154,16 @@ impl Log {
         })
     }
 
-    /// Takes a finished flush back. An error poisons the log.
+    /// Takes a finished flush back. An error poisons the log, unless it is a refusal
+    /// ([`LogError::is_refusal`]): a file that could not be opened, or not be given its name. What was to
+    /// be made durable is then still to be, by the next flush.
     ///
     /// # Errors
     /// The one that was brought, or that of an earlier flush.
     pub fn flushed(&mut self, result: Result<Flushed, LogError>) -> Result<(), LogError> {
         let flushed = match result {
             Ok(flushed) => flushed,
+            Err(error) if error.is_refusal() => return Err(error),
             Err(error) => return Err(self.poison(error, Distrust::Flushes)),
         };
         assert!(

@@ -373,9 +373,9 @@ impl Log {
     }
 
     /// Places a batch and writes it (`pwrite`); it is then written, not durable. Rolls first where
-    /// the segment is full. Where the disk has no space ([`LogError::is_full`]) the log is as it was
-    /// and takes the next append that there is space for; after any other error it is poisoned and
-    /// takes nothing more. Panics where [`Log::judge`] does not say that the batch is new.
+    /// the segment is full. Where the disk has no space, or no descriptor is left
+    /// ([`LogError::is_refusal`]), the log is as it was and takes the next append that can be written;
+    /// after any other error it is poisoned and takes nothing more. Panics where [`Log::judge`] does not say that the batch is new.
     ///
     /// # Errors
     /// The disk's own fault, now or earlier; no offsets are left.
@@ -442,7 +442,7 @@ impl Log {
 
     /// What follows from a batch that was not written, nor anything of it left.
     fn unwritten(&mut self, error: LogError) -> LogError {
-        if error.is_full() {
+        if error.is_refusal() {
             return error;
         }
         self.poison(error, Distrust::Appends)

@@ -43,8 +43,8 @@ impl Log {
         })
     }
 
-    /// Takes it back. Where the disk has no space ([`LogError::is_full`]) the log is as it was; any
-    /// other error poisons it.
+    /// Takes it back. Where the disk refuses it ([`LogError::is_refusal`]) the log is as it was;
+    /// any other error poisons it.
     ///
     /// # Errors
     /// The one that was brought.
@@ -54,7 +54,7 @@ impl Log {
                 self.is_saved = true;
                 Ok(())
             }
-            Err(error) if error.is_full() => Err(error),
+            Err(error) if error.is_refusal() => Err(error),
             Err(error) => Err(self.poison(error, Distrust::Flushes)),
         }
     }

@@ -46,6 +46,13 @@ impl Age {
         self.flushing.take()
     }
 
+    /// It has ended, and covers nothing.
+    pub(crate) fn flush_was_refused(&self) {
+        if let Some(oldest) = self.flushing.take() {
+            self.unflushed.set(Some(oldest));
+        }
+    }
+
     /// Nothing waits any more: it is durable, or will never be.
     pub(crate) fn forget(&self) {
         self.unflushed.set(None);

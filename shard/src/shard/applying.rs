@@ -28,7 +28,7 @@ impl Shard {
         let sealed_before = open.log.sealed();
         let applied = match open.log.apply(bytes) {
             Ok(applied) => applied,
-            Err(ApplyError::Log(error)) if !error.is_full() => {
+            Err(ApplyError::Log(error)) if !error.is_refusal() => {
                 drop(phase);
                 let effects = self.fail((&error).into());
                 return (Err(ApplyError::Log(error)), effects);

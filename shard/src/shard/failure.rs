@@ -86,7 +86,14 @@ impl Failed {
 
     /// Lets go of a log that has nothing to flush, or of which no flush proves anything.
     pub(super) fn settle(&mut self) {
-        if let Some(log) = self.log.take_if(|log| !log.is_dirty()) {
+        if !self.log.as_ref().is_some_and(Log::is_dirty) {
+            self.let_go();
+        }
+    }
+
+    /// Lets go of its log.
+    pub(super) fn let_go(&mut self) {
+        if let Some(log) = self.log.take() {
             self.lost_bytes = log.dirty_bytes();
         }
     }

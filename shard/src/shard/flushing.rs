@@ -107,6 +107,9 @@ impl Failed {
         match result.map(|result| log.flushed(result)) {
             Some(Err(error)) => {
                 tracing::error!(shard, %error, "what a failed shard wrote last may not be durable");
+                // Nothing is tried again: what it holds is made durable when it is opened.
+                self.let_go();
+                return;
             }
             Some(Ok(())) if !log.is_dirty() => {
                 tracing::info!(shard, end = %log.end(), "what was written before it failed is durable");

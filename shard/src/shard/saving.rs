@@ -19,8 +19,8 @@ impl Shard {
         self.phase.borrow().open().ok()?.log.saving()
     }
 
-    /// Takes it back. What waits for it has room now; where there is no space, it is refused with
-    /// `full`.
+    /// Takes it back. What waits for it has room now; where the disk refuses, it is refused, with
+    /// `full` where there is no space.
     pub(crate) fn saved(
         &self,
         result: Result<(), LogError>,
@@ -42,7 +42,13 @@ impl Shard {
                     ..Effects::default()
                 }
             }
-            Err(error) if error.is_full() => {
+            Err(error) if error.is_refusal() => {
+                let is_full = error.is_full();
+                let error = if is_full {
+                    full
+                } else {
+                    ShardError::Storage(error.to_string())
+                };
                 let parked = std::mem::take(&mut open.parked);
                 metrics.refused_appends.add(byte_count(parked.len()));
                 self.owed.borrow_mut().push_back(Owed {
@@ -50,11 +56,11 @@ impl Shard {
                     mark: open.mark,
                     repeats: Repeats::default(),
                     parked,
-                    error: full,
+                    error,
                 });
                 Effects {
                     settled: true,
-                    full: true,
+                    full: is_full,
                     ..Effects::default()
                 }
             }

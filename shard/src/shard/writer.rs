@@ -45,7 +45,7 @@ impl Writer<'_> {
         caller.refuse(full);
     }
 
-    /// A batch was not written. An error is one of the log, which takes nothing more then.
+    /// A batch was not written. An error is one of the log that fails it.
     pub(super) fn not_placed(
         &self,
         caller: Unplaced,
@@ -58,7 +58,12 @@ impl Writer<'_> {
                 ..Effects::default()
             });
         }
+        let is_refusal = error.is_refusal();
         caller.refuse(ShardError::Storage(error.to_string()));
+        if is_refusal {
+            self.metrics.tell_refusal(self.begun.get(), &error);
+            return Ok(Effects::default());
+        }
         Err(error)
     }
 }

@@ -14,6 +14,7 @@ mod keeping;
 mod lanes;
 mod polls;
 mod producers;
+mod refused;
 mod reopened;
 mod rolls;
 mod saving;

@@ -19,6 +19,11 @@ pub(crate) struct Faults {
     pub(crate) stall: u32,
     /// How long a slow flush takes.
     pub(crate) slow: Duration,
+    /// What opens a file finds no descriptor left for it. Files that are open may be closed, here, at
+    /// any time, also where something of them is not flushed.
+    pub(crate) descriptors: u32,
+    /// A file is not given another name, for want of space in the directory.
+    pub(crate) names: u32,
     /// Bytes of all files together; `None`: no bound.
     pub(crate) capacity: Option<usize>,
     /// Flushes say that they have flushed, and do not: no engine is safe on such a disk, and

@@ -15,6 +15,7 @@ mod preparing;
 mod producers;
 mod reading;
 mod recovering;
+mod refused;
 mod retention;
 mod rewriting;
 mod rolling;

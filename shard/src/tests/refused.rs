@@ -1,0 +1,164 @@
+//! A shard whose disk refuses something before it has begun is not failed by that, and goes on by itself.
+
+use super::simulated::life_of_core;
+use super::{Rig, large_batch, metric};
+use crate::Core;
+use crate::disk::memory::{Faults, MemoryDisk};
+use crate::runtime;
+use crate::runtime::simulated::{Simulation, current};
+use felix_core::shards::{Acks, Append, Appended};
+use felix_core::{Durability, ShardError, ShardId, Shards};
+use futures_util::FutureExt;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+const SEGMENT_BYTES: u64 = 64 << 10;
+
+const REFUSALS: [Faults; 2] = {
+    let none = Faults {
+        descriptors: 0,
+        names: 0,
+        write: 0,
+        create: 0,
+        read: 0,
+        flush: 0,
+        sync: 0,
+        stall: 0,
+        slow: Duration::ZERO,
+        capacity: None,
+        lies: false,
+    };
+    [
+        Faults {
+            names: 10_000,
+            ..none
+        },
+        Faults {
+            descriptors: 10_000,
+            ..none
+        },
+    ]
+};
+
+fn rig(durability: Durability) -> Rig {
+    Rig {
+        segment_bytes_max: SEGMENT_BYTES,
+        ..Rig::new(1, durability)
+    }
+}
+
+fn disk() -> Rc<MemoryDisk> {
+    Rc::clone(current().expect("the test runs in a simulation").disk())
+}
+
+fn append(
+    core: &Core,
+    rig: Rig,
+    bytes: usize,
+) -> impl Future<Output = Result<Appended, ShardError>> + use<> {
+    let append = Append {
+        shard: shard(rig),
+        batch: large_batch(bytes),
+    };
+    let handed = core.router().append(vec![append], Acks::All);
+    async move { handed.await.await.remove(0) }
+}
+
+fn shard(rig: Rig) -> ShardId {
+    rig.stream().shard_ids().next().expect("it has one")
+}
+
+/// Appends until the next segment's file is made, and the last batch before the roll.
+async fn fill(core: &Core, rig: Rig) {
+    append(core, rig, 50 << 10).await.unwrap();
+    runtime::sleep(Duration::from_secs(1)).await;
+}
+
+#[test]
+fn a_roll_whose_name_or_whose_sync_is_refused_commits_once_it_is_not_and_nothing_fails() {
+    for durability in [Durability::OnCommit, Durability::Periodic, Durability::None] {
+        for faults in REFUSALS {
+            let rig = rig(durability);
+            life_of_core(&Simulation::new(1), rig, &[rig], move |core| async move {
+                fill(&core, rig).await;
+                let mut rolls = Box::pin(append(&core, rig, 50 << 10));
+                // It is written, and then its flush is refused.
+                let early = (&mut rolls).now_or_never();
+                disk().set_faults(faults);
+                runtime::sleep(Duration::from_secs(5)).await;
+                let unsynced = || metric(&core, "felix_storage_unsynced_bytes");
+                assert!(unsynced() > 0);
+                let is_committed = early.or_else(|| (&mut rolls).now_or_never());
+                let waits = durability == Durability::OnCommit;
+                assert_eq!(is_committed.is_none(), waits);
+                disk().set_faults(Faults::default());
+                if waits {
+                    rolls.await.unwrap();
+                }
+                runtime::sleep(Duration::from_secs(2)).await;
+                assert_eq!(unsynced(), 0);
+                append(&core, rig, 100).await.unwrap();
+                assert_eq!(metric(&core, "felix_shard_failures_total"), 0);
+                assert_eq!(metric(&core, "felix_storage_sync_failures_total"), 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn appends_are_refused_while_the_disk_has_no_space_for_a_name() {
+    let rig = rig(Durability::Periodic);
+    life_of_core(&Simulation::new(2), rig, &[rig], move |core| async move {
+        fill(&core, rig).await;
+        disk().set_faults(REFUSALS[0]);
+        append(&core, rig, 50 << 10).await.unwrap();
+        let mut refused = 0;
+        for _ in 0..100 {
+            runtime::sleep(Duration::from_millis(50)).await;
+            match append(&core, rig, 100).await {
+                Err(ShardError::DiskFull { .. }) => refused += 1,
+                appended => drop(appended.unwrap()),
+            }
+        }
+        assert!(refused > 50, "{refused}");
+        disk().set_faults(Faults::default());
+        runtime::sleep(Duration::from_secs(2)).await;
+        append(&core, rig, 100).await.unwrap();
+    });
+}
+
+#[test]
+fn an_append_that_finds_no_descriptor_is_told_which_limit_to_raise() {
+    let rig = rig(Durability::OnCommit);
+    life_of_core(&Simulation::new(3), rig, &[rig], move |core| async move {
+        disk().set_faults(REFUSALS[1]);
+        let refused = append(&core, rig, 100).await.unwrap_err();
+        let ShardError::Storage(reason) = &refused else {
+            panic!("{refused:?}");
+        };
+        assert!(reason.contains("NOFILE"), "{reason}");
+        disk().set_faults(Faults::default());
+        append(&core, rig, 100).await.unwrap();
+        assert_eq!(metric(&core, "felix_shard_failures_total"), 0);
+    });
+}
+
+#[test]
+fn a_core_closes_though_a_flush_is_refused_and_says_so_to_whoever_waits() {
+    let rig = rig(Durability::OnCommit);
+    for faults in REFUSALS {
+        life_of_core(&Simulation::new(4), rig, &[rig], move |core| async move {
+            fill(&core, rig).await;
+            let rolls = append(&core, rig, 50 << 10);
+            let rolls = runtime::spawn_local(rolls);
+            while metric(&core, "felix_storage_segment_roll_total") == 0 {
+                runtime::breathe().await;
+            }
+            disk().set_faults(faults);
+            runtime::sleep(Duration::from_secs(3)).await;
+            core.close().await;
+            assert!(matches!(rolls.join().await, Err(ShardError::Storage(_))));
+        });
+    }
+}
