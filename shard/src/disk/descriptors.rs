@@ -31,6 +31,12 @@ pub(crate) fn open_files() -> usize {
     DESCRIPTORS.with(|descriptors| descriptors.open.get())
 }
 
+/// Files of this core that were looked at because there were many.
+#[cfg(test)]
+pub(super) fn swept() -> usize {
+    DESCRIPTORS.with(|descriptors| descriptors.swept.get())
+}
+
 /// Closes files that can be closed, because there is no descriptor left for another. Whether one was.
 pub(super) fn make_room() -> bool {
     DESCRIPTORS.with(Descriptors::close_one)
@@ -40,7 +46,13 @@ pub(super) fn make_room() -> bool {
 struct Descriptors {
     files_max: Cell<usize>,
     open: Cell<usize>,
+    /// Each once. Some are closed meanwhile, or gone.
     order: RefCell<VecDeque<Weak<Slot>>>,
+    /// How many there are when those that are closed are taken out: twice as many as were left the last
+    /// time, so that an opening costs the same however many files there are.
+    swept_at: Cell<usize>,
+    #[cfg(test)]
+    swept: Cell<usize>,
 }
 
 impl Default for Descriptors {
@@ -49,6 +61,9 @@ impl Default for Descriptors {
             files_max: Cell::new(usize::MAX),
             open: Cell::new(0),
             order: RefCell::default(),
+            swept_at: Cell::new(LOOKS_MAX),
+            #[cfg(test)]
+            swept: Cell::new(0),
         }
     }
 }
@@ -56,13 +71,29 @@ impl Default for Descriptors {
 impl Descriptors {
     fn opened(&self, slot: &Rc<Slot>) {
         self.open.set(self.open.get() + 1);
-        let mut order = self.order.borrow_mut();
-        if order.len() > 2 * self.open.get() + LOOKS_MAX {
-            order.retain(|slot| slot.strong_count() > 0);
+        if !slot.listed.replace(true) {
+            self.sweep();
+            self.order.borrow_mut().push_back(Rc::downgrade(slot));
         }
-        order.push_back(Rc::downgrade(slot));
-        drop(order);
         self.trim();
+    }
+
+    /// Takes out files that are closed, where there are many in the list.
+    fn sweep(&self) {
+        let mut order = self.order.borrow_mut();
+        if order.len() < self.swept_at.get() {
+            return;
+        }
+        #[cfg(test)]
+        self.swept.set(self.swept.get() + order.len());
+        order.retain(|slot| {
+            let slot = slot.upgrade();
+            slot.is_some_and(|slot| {
+                slot.listed.set(slot.is_open());
+                slot.is_open()
+            })
+        });
+        self.swept_at.set(2 * order.len() + LOOKS_MAX);
     }
 
     fn trim(&self) {
@@ -78,10 +109,12 @@ impl Descriptors {
             let Some(slot) = first.upgrade() else {
                 continue;
             };
+            slot.listed.set(false);
             if slot.close() {
                 return true;
             }
             if slot.is_open() {
+                slot.listed.set(true);
                 self.order.borrow_mut().push_back(first);
             }
         }
@@ -116,6 +149,8 @@ impl Handle {
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     handle: RefCell<Option<Rc<Handle>>>,
+    /// It is in the core's list.
+    listed: Cell<bool>,
     used: Cell<bool>,
     /// Counts the changes that are not known to be durable.
     changes: Cell<u64>,
@@ -171,7 +206,8 @@ impl Slot {
         DESCRIPTORS.with(Descriptors::trim);
     }
 
-    fn is_open(&self) -> bool {
+    /// Whether the file is open.
+    pub(super) fn is_open(&self) -> bool {
         self.handle.borrow().is_some()
     }
 

@@ -121,6 +121,10 @@ impl RealFile {
                     // The descriptor is free once the ring has closed it.
                     runtime::sleep(CLOSING).await;
                 }
+                // It has got another name since, or somebody else has it open and is giving it one.
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound
+                        && (self.slot.is_open() || self.path() != path) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -286,6 +290,7 @@ fn plain(error: GlommioError<()>) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
     use glommio::{LocalExecutorBuilder, Placement};
     use std::future::Future;
 
@@ -419,6 +424,51 @@ mod tests {
             assert!(Rc::ptr_eq(&first, &clean[0].slot.get().unwrap()));
             drop((first, more, clean));
             assert_eq!(descriptors::open_files(), before);
+        });
+    }
+
+    #[test]
+    fn many_files_that_are_opened_and_closed_again_cost_no_more_than_few() {
+        run(async {
+            const FILES: usize = 2000;
+            let dir = tempfile::tempdir().unwrap();
+            let mut files = Vec::new();
+            for number in 0..FILES {
+                let file = RealFile::create(dir.path().join(number.to_string())).unwrap();
+                file.rest();
+                files.push(file);
+            }
+            assert!(descriptors::swept() < 3 * FILES, "{}", descriptors::swept());
+            // They are known when they are open again.
+            for file in &files[..8] {
+                assert_eq!(file.size().unwrap(), 0);
+            }
+            descriptors::keep_open(descriptors::open_files() - 4);
+            for _ in 0..FILES {
+                descriptors::make_room();
+            }
+            assert!(files[..8].iter().any(|file| file.slot.get().is_none()));
+        });
+    }
+
+    #[test]
+    fn a_file_that_gets_another_name_while_it_is_opened_is_found_by_that() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
+            std::fs::write(&old, b"abc").unwrap();
+            let file = RealFile::open(old.clone()).await.unwrap();
+            file.rest();
+            let mut read = Box::pin(file.read(0, 3, Patience::Wait));
+            assert!((&mut read).now_or_never().is_none());
+            std::fs::rename(&old, &new).unwrap();
+            file.renamed(&new);
+            assert_eq!(&read.await.unwrap()[..], b"abc");
+            // One that is gone is gone.
+            file.rest();
+            std::fs::remove_file(&new).unwrap();
+            let error = file.read(0, 3, Patience::Wait).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
         });
     }
 
