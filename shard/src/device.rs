@@ -19,6 +19,10 @@ use felix_core::limits::{
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
+
+/// How long the removal of a segment holds up the next one: it is done in steps with pauses.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many bytes of a device may be written and not flushed, by all cores together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +131,8 @@ pub(crate) struct Device {
     pub(crate) write_backs: Places,
     /// For noting generations before first appends.
     pub(crate) generations: Places,
+    /// For removing files, one at a time.
+    pub(crate) removals: Places,
 }
 
 impl Device {
@@ -144,6 +150,7 @@ impl Device {
             preparations: places(PREPARATIONS_IN_FLIGHT_MAX, PREPARATIONS_IN_FLIGHT_MAX),
             write_backs: places(WRITE_BACKS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX),
             generations: places(GENERATIONS_IN_FLIGHT_MAX, GENERATIONS_LATE_MAX),
+            removals: Places::new(1, REMOVAL_PATIENCE, 1),
         }
     }
 

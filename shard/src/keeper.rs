@@ -1,7 +1,7 @@
 //! What the logs of one core are owed beside flushes: index files and checkpoints, and retention.
 //! Nobody's records wait for any of it. Nothing ticks while nothing is owed and nothing ages.
 
-use crate::event::{Credits, Event};
+use crate::event::Event;
 use crate::flusher::wait_a_while;
 use crate::log::{LogError, Removal};
 use crate::owner::Owner;
@@ -36,8 +36,6 @@ pub(crate) struct Keeper {
     aging: RefCell<Vec<Rc<Shard>>>,
     changed: Event,
     stopping: Cell<bool>,
-    /// One removal works on the device at a time.
-    removing: Credits,
     /// Segments that are to be sealed for their age.
     pub(crate) rolls: Rolls,
 }
@@ -50,7 +48,6 @@ impl Keeper {
             aging: RefCell::default(),
             changed: Event::default(),
             stopping: Cell::new(false),
-            removing: Credits::new(1),
             rolls: Rolls::default(),
         }
     }
@@ -289,13 +286,19 @@ async fn remove(owner: Rc<Owner>, shard: Rc<Shard>, mut removal: Removal) {
         let Either::Left((Some(remains), _)) = select(pin!(removal.next()), closed).await else {
             return;
         };
-        let _permit = owner.keeper().removing.permit().await;
-        if owner.is_closing() {
+        let Some(device) = shard.unflushed.device() else {
             return;
-        }
-        match remains.remove(|| !owner.is_closing()).await {
-            Ok(freed) => owner.metrics().retention_bytes.add(freed),
-            Err(error) => owner.removal_failed(&shard, &error),
+        };
+        let removed = device.removals.hold(async {
+            if owner.is_closing() {
+                return None;
+            }
+            Some(remains.remove(|| !owner.is_closing()).await)
+        });
+        match removed.await {
+            Some(Ok(freed)) => owner.metrics().retention_bytes.add(freed),
+            Some(Err(error)) => owner.removal_failed(&shard, &error),
+            None => return,
         }
     }
 }

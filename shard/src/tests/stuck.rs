@@ -8,7 +8,8 @@ use crate::runtime;
 use crate::runtime::simulated::{Simulation, current};
 use felix_core::limits::{PREPARATIONS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX};
 use felix_core::shards::{Acks, Append, ShardState};
-use felix_core::{Durability, ShardError, ShardId, Shards};
+use felix_core::{Durability, Retention, ShardError, ShardId, Shards};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -137,5 +138,35 @@ fn others_are_sent_ahead_while_the_write_back_of_a_few_is_stuck() {
         append(&core, all[7], 3 << 20).await.unwrap();
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(disk().sent_bytes() >= 3 << 20);
+    });
+}
+
+#[test]
+fn files_of_others_are_removed_while_one_that_is_to_go_is_stuck() {
+    let rig = Rig {
+        segment_bytes_max: 64 << 10,
+        flush_interval: Duration::from_millis(5),
+        retention: Retention {
+            bytes: NonZeroU64::new(1),
+            age: None,
+        },
+        ..rig(2)
+    };
+    life_of_core(&Simulation::new(6), rig, &[rig], move |core| async move {
+        let reclaimed = || metric(&core, "felix_storage_retention_bytes_reclaimed_total");
+        let gone = || metric(&core, "felix_storage_retention_segments_deleted_total");
+        let all = shards(rig);
+        append(&core, all[0], 40 << 10).await.unwrap();
+        append(&core, all[0], 40 << 10).await.unwrap();
+        while gone() == 0 {
+            runtime::breathe().await;
+        }
+        hold(rig, 1);
+        runtime::sleep(Duration::from_secs(1)).await;
+        assert_eq!(reclaimed(), 0);
+        append(&core, all[1], 40 << 10).await.unwrap();
+        append(&core, all[1], 40 << 10).await.unwrap();
+        runtime::sleep(Duration::from_secs(20)).await;
+        assert!(reclaimed() >= 40 << 10);
     });
 }
