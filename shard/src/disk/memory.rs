@@ -44,6 +44,8 @@ pub(crate) struct MemoryDisk {
     strangers: RefCell<BTreeSet<&'static str>>,
     /// Bytes that it was asked to write before they are flushed.
     sent_bytes: Cell<u64>,
+    /// Bytes that the reserve takes, which outlive a power loss: nobody relies on that.
+    reserve_bytes: Cell<u64>,
 }
 
 type Entries = BTreeMap<String, Rc<Content>>;
@@ -188,7 +190,26 @@ impl MemoryDisk {
             let cached = names.cached.borrow();
             cached.values().map(|content| content.size()).sum::<usize>()
         });
-        names.sum()
+        names.sum::<usize>() + place(self.reserve_bytes.get())
+    }
+
+    /// What there is space for.
+    pub(super) fn free(&self) -> Free {
+        let all = self.faults.get().capacity.unwrap_or(usize::MAX);
+        Free {
+            free_bytes: all.saturating_sub(self.bytes()) as u64,
+            all_bytes: all as u64,
+        }
+    }
+
+    /// Bytes that the reserve takes.
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserve_bytes.get()
+    }
+
+    /// Has the reserve take so many bytes; how many it took before.
+    pub(super) fn reserve(&self, bytes: u64) -> u64 {
+        self.reserve_bytes.replace(bytes)
     }
 
     /// How many of `bytes` more there is space for.
@@ -360,11 +381,7 @@ impl MemoryDir {
     }
 
     pub(super) fn free(&self) -> Free {
-        let all = self.disk.faults.get().capacity.unwrap_or(usize::MAX);
-        Free {
-            free_bytes: all.saturating_sub(self.disk.bytes()) as u64,
-            all_bytes: all as u64,
-        }
+        self.disk.free()
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]

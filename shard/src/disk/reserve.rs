@@ -45,12 +45,16 @@ impl Reserve {
     pub fn make(&self, free_bytes_min: u64) -> io::Result<bool> {
         let free = Free::of(self.path.parent().unwrap_or(&self.path))?;
         let bytes = Self::bytes(free.all_bytes);
-        let held = |found: fs::Metadata| found.blocks().saturating_mul(COUNTED_BYTES);
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| held(found) >= bytes) {
+        if self.held() >= bytes {
             return Ok(false);
         }
         if free.free_bytes < bytes + free.kept(free_bytes_min) {
             return Err(io::ErrorKind::StorageFull.into());
+        }
+        #[cfg(test)]
+        if let Some(disk) = super::memory::current() {
+            disk.reserve(bytes);
+            return Ok(true);
         }
         let made = File::options()
             .write(true)
@@ -69,11 +73,25 @@ impl Reserve {
         Ok(true)
     }
 
+    /// The space that it has; none where it is not there.
+    fn held(&self) -> u64 {
+        #[cfg(test)]
+        if let Some(disk) = super::memory::current() {
+            return disk.reserved();
+        }
+        let found = fs::symlink_metadata(&self.path);
+        found.map_or(0, |found| found.blocks().saturating_mul(COUNTED_BYTES))
+    }
+
     /// Gives it up. Whether there was one.
     ///
     /// # Errors
     /// The disk's own fault.
     pub fn give_up(&self) -> io::Result<bool> {
+        #[cfg(test)]
+        if let Some(disk) = super::memory::current() {
+            return Ok(disk.reserve(0) > 0);
+        }
         match fs::remove_file(&self.path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -27,7 +27,7 @@ mod virtual_core;
 
 use crate::event::Event;
 use crate::log::LogConfig;
-use crate::{Core, CoreConfig, DirtyBounds, Router, ShardSpec, mesh};
+use crate::{Core, CoreConfig, DirtyBounds, Router, ShardSpec, SpaceConfig, mesh};
 use bytes::Bytes;
 use ending::Ending;
 use felix_core::batch::BatchBuilder;
@@ -44,7 +44,7 @@ use glommio::{LocalExecutorBuilder, Placement};
 use std::cell::Cell;
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -78,6 +78,8 @@ struct Rig {
     verify_on_open: bool,
     files_max: usize,
     index_interval_bytes: u32,
+    /// `None`: nobody looks whether the disk is full.
+    free_bytes_min: Option<u64>,
     timestamps: Timestamps,
 }
 
@@ -102,6 +104,7 @@ impl Rig {
             verify_on_open: false,
             files_max: usize::MAX,
             index_interval_bytes: 4096,
+            free_bytes_min: None,
             timestamps: Timestamps::Create,
         }
     }
@@ -117,7 +120,10 @@ impl Rig {
             retention_interval: self.retention_interval,
             verify_on_open: self.verify_on_open,
             tail_bytes_max: self.tail_bytes_max,
-            space: None,
+            space: self.free_bytes_min.map(|free_bytes_min| SpaceConfig {
+                directory: PathBuf::from("/data"),
+                free_bytes_min,
+            }),
             files_max: self.files_max,
         }
     }

@@ -1,6 +1,7 @@
 //! Whole meshes on virtual time and a disk in memory that fails and forgets: one seed, one story.
 
 mod client;
+mod fullness;
 mod model;
 mod producer;
 mod promotion;

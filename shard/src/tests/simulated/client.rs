@@ -40,42 +40,53 @@ impl Story {
     }
 
     async fn append(&self, router: &Router, index: usize) {
-        let model = &self.models[index];
-        let (id, batch) = self
-            .simulation
-            .draw(|random| model.borrow_mut().send(random, self.wall(), |_| None));
-        let shard = self.shards[index];
-        let acks = if self.simulation.draw(fastrand::Rng::bool) {
-            Acks::All
-        } else {
-            Acks::Leader
-        };
         let wait = self
             .simulation
             .draw(|random| (random.u8(..4) == 0).then(|| random.u64(..30)));
         let now = Monotonic(self.simulation.now());
         let deadline = wait.map(|wait| now.after(Duration::from_millis(wait)));
-        let appends = vec![Append { shard, batch }];
-        let committed = router.append_until(appends, acks, deadline).await;
-        let story = self.clone();
-        let answer = async move {
-            let answer = committed.await.remove(0);
-            story.say(|| format!("shard {index}, batch {id}: {answer:?}"));
-            let model = &story.models[index];
-            match answer {
-                Ok(appended) => {
-                    let now = story.simulation.now();
-                    model.borrow_mut().acknowledged(id, &appended, now);
-                }
-                Err(ShardError::NoRoomInTime) => model.borrow_mut().refused(id),
-                Err(_) => {}
-            }
-        };
+        let answer = self.append_until(router, index, deadline).await;
         // Some clients have several requests in flight.
         if self.simulation.draw(fastrand::Rng::bool) {
             answer.await;
         } else {
             runtime::spawn_local(answer).detach();
+        }
+    }
+
+    /// Sends a batch. Its answer is then to be awaited.
+    pub(super) async fn append_until(
+        &self,
+        router: &Router,
+        index: usize,
+        deadline: Option<Monotonic>,
+    ) -> impl Future<Output = ()> + use<> + 'static {
+        let (id, batch) = self.simulation.draw(|random| {
+            let mut model = self.models[index].borrow_mut();
+            model.send(random, self.wall(), |_| None)
+        });
+        let shard = self.shards[index];
+        let acks = match self.simulation.draw(fastrand::Rng::bool) {
+            true => Acks::All,
+            false => Acks::Leader,
+        };
+        let appends = vec![Append { shard, batch }];
+        let committed = router.append_until(appends, acks, deadline).await;
+        let story = self.clone();
+        async move {
+            let answer = committed.await.remove(0);
+            story.say(|| format!("shard {index}, batch {id}: {answer:?}"));
+            let mut model = story.models[index].borrow_mut();
+            match answer {
+                Ok(appended) => model.acknowledged(id, &appended, story.simulation.now()),
+                Err(error) => {
+                    if let ShardError::NoRoomInTime | ShardError::DiskFull { .. } = &error {
+                        model.refused(id);
+                    }
+                    drop(model);
+                    story.failed(index, &error);
+                }
+            }
         }
     }
 
@@ -131,6 +142,9 @@ impl Story {
             }
             if let Some(promised) = promised {
                 self.repeated(router, index, promised, &answer).await;
+            }
+            if let Err(error) = &answer {
+                self.failed(index, error);
             }
             outcomes.push((id, answer.map(|_| ())));
         }
@@ -251,10 +265,13 @@ impl Story {
             .simulation
             .draw(|random| random.u64(known.0.get()..=known.1.get()));
         let from = Offset::new(from);
-        if let Ok(fetched) = self.read(router, index, from).await {
-            let mut model = self.models[index].borrow_mut();
-            model.bounds(known, (fetched.log_start, fetched.visible_end));
-            model.shown(from, &batches(&fetched), self.simulation.now());
+        match self.read(router, index, from).await {
+            Ok(fetched) => {
+                let mut model = self.models[index].borrow_mut();
+                model.bounds(known, (fetched.log_start, fetched.visible_end));
+                model.shown(from, &batches(&fetched), self.simulation.now());
+            }
+            Err(error) => self.failed(index, &error),
         }
     }
 }

@@ -76,6 +76,11 @@ impl Model {
         self.told.clone()
     }
 
+    /// Whether this life has begun with the log open.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Where a reader may begin.
     pub(super) fn span(&self) -> (Offset, Offset) {
         (self.start, self.end)

@@ -33,6 +33,7 @@ pub(super) fn rig(random: &mut fastrand::Rng) -> Rig {
         retention_interval: Duration::from_millis(random.u64(1..20)),
         files_max: [2, usize::MAX][random.usize(..2)],
         index_interval_bytes: [1, 100, 500, 4096][random.usize(..4)],
+        free_bytes_min: [None, Some(0), Some(1 << 20)][random.usize(..3)],
         timestamps: [Timestamps::Append, Timestamps::Create][random.usize(..2)],
         segment_age: segment_age(random),
         dirty: dirty(random),
@@ -91,6 +92,21 @@ fn dirty(random: &mut fastrand::Rng) -> DirtyBounds {
 
 /// How the disk fails in a life; `None`: not at all.
 pub(super) fn faults(random: &mut fastrand::Rng) -> Option<Faults> {
+    match random.u8(..12) {
+        0..6 => None,
+        6 => Some(Faults {
+            capacity: capacity(random),
+            ..Faults::default()
+        }),
+        _ => Some(all_faults(random)),
+    }
+}
+
+fn capacity(random: &mut fastrand::Rng) -> Option<usize> {
+    Some(random.usize(2_000..60_000))
+}
+
+fn all_faults(random: &mut fastrand::Rng) -> Faults {
     let mut chance = |of: u32| if random.u8(..4) == 0 { of } else { 0 };
     let faults = Faults {
         write: chance(50),
@@ -102,12 +118,14 @@ pub(super) fn faults(random: &mut fastrand::Rng) -> Option<Faults> {
         slow: Duration::from_millis(20),
         ..Faults::default()
     };
-    let capacity = (random.u8(..6) == 0).then(|| random.usize(2_000..40_000));
+    let capacity = match random.u8(..6) {
+        0 => capacity(random),
+        _ => None,
+    };
     let faults = Faults { capacity, ..faults };
     // Word of a failed flush is a file, which an opening has to find: a disk on which it cannot be
     // made asks for a restart of the machine, and is none that a story goes on with.
     let loses_words = faults.flush > 0 || faults.sync > 0;
     let create = if loses_words { 0 } else { faults.create };
-    let faults = Faults { create, ..faults };
-    random.bool().then_some(faults)
+    Faults { create, ..faults }
 }

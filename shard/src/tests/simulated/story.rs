@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-const ROOT: &str = "/data";
+pub(super) const ROOT: &str = "/data";
 
 /// A flush that is well, or slow, and the turns until it begins, all taken generously.
 const LAG: Duration = Duration::from_millis(100);
@@ -41,6 +41,8 @@ pub(super) struct Story {
     pub(super) models: Rc<Vec<RefCell<Model>>>,
     /// Idempotent ones, of each shard.
     pub(super) producers: Rc<Vec<[RefCell<Producer>; PRODUCERS]>>,
+    /// In this life nothing is wrong with the disk but that it has no space.
+    pub(super) is_full_only: Rc<Cell<bool>>,
     pub(super) told: Rc<RefCell<Told>>,
 }
 
@@ -78,6 +80,7 @@ pub(super) fn tell(seed: u64, broken: Option<Broken>, aloud: bool) -> Told {
         policies: Rc::new(policies),
         models: Rc::new(models),
         producers: Rc::new(producers),
+        is_full_only: Rc::default(),
         told: Rc::default(),
     };
     let lives = story.simulation.draw(|random| random.u32(2..=5));
@@ -106,6 +109,15 @@ impl Story {
             lies: self.simulation.is_broken(Broken::FlushSkipped),
             ..faults.unwrap_or_default()
         });
+        self.is_full_only.set(faults.is_some_and(|faults| {
+            let capacity = faults.capacity;
+            capacity.is_some()
+                && faults
+                    == Faults {
+                        capacity,
+                        ..Faults::default()
+                    }
+        }));
         // Before it has opened, while it works, or after all has been done.
         let until = self
             .simulation
@@ -117,6 +129,7 @@ impl Story {
         }
         let story = self.clone();
         self.simulation.run(async move {
+            story.make_reserve(faults);
             let life = async {
                 match is_promotion {
                     true => story.promote(faults.is_none()).await,
@@ -190,6 +203,9 @@ impl Story {
             .collect();
         for task in tasks {
             task.join().await;
+        }
+        if self.is_full_only.get() {
+            self.has_space_again(&routers[0]).await;
         }
         drop(routers);
         let cores = Rc::into_inner(cores).expect("clients have ended");

@@ -17,6 +17,8 @@ pub(super) struct Told {
     pub(super) completed: u64,
     /// Logs that another leader took over.
     pub(super) promoted: u64,
+    /// Appends that a full disk had no space for.
+    pub(super) full: u64,
     /// Shards that failed and were opened again in one life.
     pub(super) reopened: u64,
     /// When it ended.
@@ -33,6 +35,7 @@ impl Told {
         self.applied += other.applied;
         self.completed += other.completed;
         self.promoted += other.promoted;
+        self.full += other.full;
         self.reopened += other.reopened;
     }
 
@@ -45,6 +48,7 @@ impl Told {
             ("applied", self.applied),
             ("completed", self.completed),
             ("promoted", self.promoted),
+            ("full", self.full),
             ("reopened", self.reopened),
         ];
         let missing = counts.iter().filter(|(_, count)| *count == 0);
