@@ -230,13 +230,13 @@ impl Broker {
 
     /// SIGTERM; how it ended.
     pub fn terminate(&mut self) -> ExitStatus {
-        self.terminate_and(|| {})
+        self.terminate_and(|_| {})
     }
 
     /// SIGTERM, and `meanwhile` before it waits for the end; how it ended.
-    pub fn terminate_and(&mut self, meanwhile: impl FnOnce()) -> ExitStatus {
+    pub fn terminate_and(&mut self, meanwhile: impl FnOnce(&Self)) -> ExitStatus {
         self.process.signal(SIGTERM);
-        meanwhile();
+        meanwhile(self);
         self.process.wait(STOP_TIMEOUT)
     }
 

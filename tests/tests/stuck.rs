@@ -175,7 +175,7 @@ fn a_broker_that_is_told_to_end_while_a_flush_is_stuck_answers_the_waiting_once_
     hold.await_one(WAIT);
     let mut other = Wire::connect(broker.port());
     others_go_on(&mut other, 1);
-    let ended = broker.terminate_and(|| {
+    let ended = broker.terminate_and(|_| {
         // Whoever awaits nothing is let go as soon as it begins to end.
         expect_end(other.socket());
         stuck.assert_unanswered();
