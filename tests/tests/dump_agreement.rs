@@ -9,7 +9,7 @@
 //! holds it against the batches.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use felix_tests::{Broker, Process, Stream, dump_log, eventually, felix_log, python};
+use felix_tests::{Broker, Process, Stream, dump_log, eventually, felix_log, files, python};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,17 +21,6 @@ const SETTINGS: [(&str, &str); 2] = [
 ];
 /// How `kafka-dump-log` gives up on zeros.
 const ZEROS: &str = "Found record size 0 smaller than minimum record overhead";
-
-/// The files of a shard with this ending, in order.
-fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).unwrap();
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|found| found == ending))
-        .collect();
-    files.sort();
-    files
-}
 
 fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()

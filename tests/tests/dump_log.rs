@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use felix_tests::dump_log::{self, Dump, Dumped};
-use felix_tests::{Broker, Policy, Random, Stream, codec_bytes, kcat, python};
+use felix_tests::{Broker, Policy, Random, Stream, codec_bytes, files, kcat, python};
 use std::path::{Path, PathBuf};
 
 const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
@@ -104,16 +104,6 @@ fn fill_out_of_order(broker: &Broker, topic: &str, random: &mut Random) -> Vec<S
         all.extend(sent);
     }
     all
-}
-
-fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).unwrap();
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|found| found == ending))
-        .collect();
-    files.sort();
-    files
 }
 
 fn bytes(files: &[PathBuf]) -> usize {

@@ -62,12 +62,10 @@ struct Producer {
 }
 
 enum Kind {
-    /// `load.py`, to one topic.
-    Load(usize),
     /// To one topic and partition; the values in their order.
     Kcat(usize, i32, Vec<String>),
-    /// `again.py` or `Again.java`, to all topics.
-    Again,
+    /// `load.py`, `again.py` or `Again.java`, which tell of each record in a line.
+    Ours,
 }
 
 fn start_once(broker: &Broker, round: usize) -> Vec<Producer> {
@@ -78,7 +76,7 @@ fn start_once(broker: &Broker, round: usize) -> Vec<Producer> {
             let (name, shards) = (format!("r{round}-t{topic}-m{number}"), SHARDS.to_string());
             let args = [&[&*bootstrap, full_name, &shards, &name], &manner[..]].concat();
             producers.push(Producer {
-                kind: Kind::Load(topic),
+                kind: Kind::Ours,
                 process: python::start("load.py", &args, None),
             });
         }
@@ -110,7 +108,7 @@ fn start_again_and_again(broker: &Broker, round: usize, again: &java::Program) -
         again.start(&args(1)),
     ];
     let producers = processes.map(|process| Producer {
-        kind: Kind::Again,
+        kind: Kind::Ours,
         process,
     });
     producers.into()
@@ -163,13 +161,7 @@ impl Producer {
         };
         let finished = self.process.finish(Duration::from_secs(90));
         match self.kind {
-            Kind::Load(topic) => {
-                for line in finished.ok().text().lines() {
-                    let (place, value) = told(line);
-                    add(topic, place, value);
-                }
-            }
-            Kind::Again => {
+            Kind::Ours => {
                 for line in finished.ok().text().lines() {
                     let (name, rest) = line.split_once(' ').expect("a topic comes first");
                     let topic = TOPICS.iter().position(|topic| *topic == name);

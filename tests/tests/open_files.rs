@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use felix_tests::wire::Wire;
-use felix_tests::{Broker, Policy, Stream, eventually};
+use felix_tests::{Broker, Policy, Stream, eventually, files};
 use std::fs;
 
 const TOPIC: &str = "few.files";
@@ -26,9 +26,7 @@ fn partitions() -> std::ops::Range<i32> {
 
 fn segments(broker: &Broker, partition: i32) -> usize {
     let dir = broker.shard_dir(TOPIC, partition.cast_unsigned());
-    let names = fs::read_dir(dir).unwrap();
-    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name.ends_with(".log")).count()
+    files(&dir, "log").len()
 }
 
 fn open_files(broker: &Broker) -> u64 {
@@ -73,8 +71,8 @@ fn a_limit_of_open_files_that_does_not_fit_is_refused_and_one_that_does_serves_m
     // Nothing of it is in memory after this, and each batch is in a file of its own.
     assert!(broker.terminate().success());
     broker.start_again();
-    let files = u64::from(SHARDS) * u64::try_from(SEGMENTS).unwrap();
-    assert!(files > 2 * u64::from(SHARDS), "more than it may have open");
+    let count = u64::from(SHARDS) * u64::try_from(SEGMENTS).unwrap();
+    assert!(count > 2 * u64::from(SHARDS), "more than it may have open");
     let mut wire = Wire::connect(broker.port());
     for _ in 0..2 {
         for round in 0..SEGMENTS {

@@ -2,8 +2,8 @@
 //! clients are told where it begins, and a kill at any moment leaves a log that is whole from there.
 
 use felix_tests::wire::Wire;
-use felix_tests::{Broker, Kept, Policy, Random, Stream, eventually, kcat};
-use std::fs;
+use felix_tests::{Broker, Kept, Policy, Random, Stream, eventually, files, kcat};
+use std::path::PathBuf;
 
 const TOPIC: &str = "kept.stream";
 const ON_COMMIT: [Stream; 1] = [Stream::new(TOPIC, 1).flushed(Policy::OnCommit)];
@@ -45,15 +45,9 @@ fn start_of(wire: &mut Wire, topic: &'static str) -> i64 {
 
 /// Base offsets of the segments on disk.
 fn segments(broker: &Broker) -> Vec<i64> {
-    let dir = fs::read_dir(broker.shard_dir(TOPIC, 0)).expect("the shard has a directory");
-    let names = dir.map(|entry| entry.expect("it can be listed").file_name());
-    let bases = names.filter_map(|name| {
-        let base = name.to_str()?.strip_suffix(".log")?.to_owned();
-        Some(base.parse().expect("20 digits"))
-    });
-    let mut bases: Vec<i64> = bases.collect();
-    bases.sort_unstable();
-    bases
+    let paths = files(&broker.shard_dir(TOPIC, 0), "log").into_iter();
+    let base = |path: PathBuf| path.file_stem()?.to_str()?.parse().ok();
+    paths.map(|path| base(path).expect("20 digits")).collect()
 }
 
 fn log_bytes(broker: &Broker) -> u64 {

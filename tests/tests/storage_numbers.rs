@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use felix_tests::wire::Wire;
-use felix_tests::{Broker, HeldDisk, Kept, Policy, Stream, eventually};
+use felix_tests::{Broker, HeldDisk, Kept, Policy, Stream, eventually, files};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,9 +36,7 @@ fn is_next(path: &Path) -> bool {
 }
 
 fn has_next(broker: &Broker) -> bool {
-    let entries = fs::read_dir(broker.shard_dir(TOPIC, 0)).unwrap();
-    let mut paths = entries.map(|entry| entry.unwrap().path());
-    paths.any(|path| is_next(&path))
+    !files(&broker.shard_dir(TOPIC, 0), "next").is_empty()
 }
 
 /// Writes so many large records, `from` being the first offset.
