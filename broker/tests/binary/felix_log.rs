@@ -1,5 +1,6 @@
 //! `felix-log`, run as an operator runs it.
 
+use crate::printed::{lines, said};
 use felix_core::{Generation, Offset, PlacedBatch, Timestamp};
 use felix_shard::log;
 use std::path::Path;
@@ -29,18 +30,6 @@ fn batches() -> Vec<Vec<u8>> {
 fn felix_log(command: &str, path: &Path, more: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_felix-log"));
     program.arg(command).arg(path).args(more).output().unwrap()
-}
-
-fn lines(output: &Output) -> Vec<serde_json::Value> {
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-fn said(output: &Output) -> String {
-    let text = [&output.stdout[..], &output.stderr].concat();
-    String::from_utf8(text).unwrap()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `felix-log bench`, run as an operator runs it: tiny runs, whose figures say nothing.
 
+use crate::printed::{lines, said};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -16,17 +17,11 @@ fn run(dir: &Path, arguments: &[&str]) -> Output {
     bench(dir, arguments).output().unwrap()
 }
 
-fn lines(output: &Output) -> Vec<serde_json::Value> {
-    assert!(output.status.success(), "{}", said(output));
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-fn said(output: &Output) -> String {
-    let text = [&output.stdout[..], &output.stderr].concat();
-    String::from_utf8(text).unwrap()
+/// What one prints that ends well.
+fn measured(dir: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
+    let output = run(dir, arguments);
+    assert!(output.status.success(), "{}", said(&output));
+    lines(&output)
 }
 
 fn is_left_as_it_was(dir: &Path) -> bool {
@@ -54,7 +49,7 @@ fn every_combination_is_measured_beside_its_floor_and_nothing_is_left() {
         "--rounds=2",
         "--json",
     ];
-    let lines = lines(&run(dir.path(), &arguments));
+    let lines = measured(dir.path(), &arguments);
     assert_eq!(lines[0]["type"], "machine");
     assert!(!lines[0]["kernel"].as_str().unwrap().is_empty());
     let sides: Vec<_> = lines.iter().filter(|line| line["type"] == "side").collect();
@@ -91,8 +86,8 @@ fn an_open_loop_makes_as_many_appends_as_the_rate_says_and_a_table_shows_them() 
         "--seconds=0.1",
         "--rounds=1",
     ];
-    let measured = lines(&run(dir.path(), &[&arguments[..], &["--json"]].concat()));
-    for side in measured.iter().filter(|line| line["type"] == "side") {
+    let told = measured(dir.path(), &[&arguments[..], &["--json"]].concat());
+    for side in told.iter().filter(|line| line["type"] == "side") {
         assert_eq!(side["samples"], 200, "{side}");
     }
     let table = said(&run(dir.path(), &arguments));
@@ -112,7 +107,7 @@ fn an_open_loop_makes_as_many_appends_as_the_rate_says_and_a_table_shows_them() 
 #[test]
 fn each_scenario_tells_its_target_what_was_measured_and_the_verdict() {
     let dir = place();
-    let lines = lines(&run(dir.path(), &["--scenarios", "--quick", "--json"]));
+    let lines = measured(dir.path(), &["--scenarios", "--quick", "--json"]);
     let told: Vec<_> = lines
         .iter()
         .filter(|line| line["type"] == "scenario")

@@ -13,6 +13,7 @@ mod lifecycle;
 mod logs;
 mod lost;
 mod metrics;
+mod printed;
 mod refusals;
 mod settings;
 mod shutdown;

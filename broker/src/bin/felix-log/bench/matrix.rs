@@ -4,7 +4,7 @@ use super::appends;
 use super::floor::{self, Bare};
 use super::load::{Load, Setup, policy};
 use super::round::{QUANTILES, Round, Rounds};
-use super::scratch::{self, Scratch};
+use super::scratch::Scratch;
 use crate::output::{Lines, Trouble};
 use serde_json::{Value, json};
 
@@ -37,7 +37,6 @@ pub(crate) fn engine_round(
 ) -> Result<Round, Trouble> {
     let dir = scratch.fresh().map_err(Trouble::Unreadable)?;
     let round = appends::measure(load, setup, &dir);
-    scratch::remove(&dir);
     round.map_err(|error| Trouble::Unreadable(format!("the engine: {error}")))
 }
 
@@ -50,7 +49,6 @@ pub(crate) fn bare_round(
 ) -> Result<Round, Trouble> {
     let dir = scratch.fresh().map_err(Trouble::Unreadable)?;
     let round = floor::measure(load, setup, &dir, bare);
-    scratch::remove(&dir);
     round.map_err(|error| Trouble::Unreadable(format!("the floor: {error}")))
 }
 

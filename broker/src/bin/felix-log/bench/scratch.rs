@@ -7,6 +7,7 @@ use signal_hook::iterator::Signals;
 use std::cell::Cell;
 use std::fs;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -56,12 +57,32 @@ impl Scratch {
         Err(Trouble::Unreadable(format!("{shown} is full of leftovers")))
     }
 
-    /// A new directory in it.
-    pub(crate) fn fresh(&self) -> Result<PathBuf, String> {
+    /// A new directory in it, which goes when it is dropped.
+    pub(crate) fn fresh(&self) -> Result<Fresh, String> {
         let path = self.path.join(self.made.get().to_string());
         self.made.set(self.made.get() + 1);
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(path)
+        Ok(Fresh { path })
+    }
+}
+
+/// A directory that is removed with all that is in it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    path: PathBuf,
+}
+
+impl Deref for Fresh {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        remove(&self.path);
     }
 }
 
@@ -72,7 +93,7 @@ impl Drop for Scratch {
 }
 
 /// Removes a directory of ours and what is in it.
-pub(crate) fn remove(path: &Path) {
+fn remove(path: &Path) {
     // Whoever still writes there may add files meanwhile.
     for _ in 0..10 {
         match fs::remove_dir_all(path) {

@@ -50,7 +50,7 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
     let specs = cores::specs(&dir, &load, Retention::default());
     let (ids, own) = (cores::own(&specs, 0, 1), setup.clone());
     let others = stage.all_cpus.to_vec();
-    let bare = dir.clone();
+    let bare = dir.to_path_buf();
     let found = cores::run(&setup, &dir, specs, async move |engine, _| {
         let files = files(&bare, shards).map_err(|error| format!("the floor: {error}"))?;
         let mut found = Vec::new();
@@ -64,7 +64,6 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
         }
         Ok(found)
     });
-    crate::bench::scratch::remove(&dir);
     let found = found.map_err(|error| Trouble::Unreadable(format!("dirty-shards: {error}")))?;
     let middle = |of: fn(&Reached) -> f64| median(found[0].iter().map(of)).unwrap_or(f64::NAN);
     let (engine_ms, bare_ms) = (middle(|one| one.engine_ms), middle(|one| one.bare_ms));

@@ -81,7 +81,6 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
             }
         }
     }
-    crate::bench::scratch::remove(&dir);
     let [quiet, disturbed @ ..] = &found;
     for ((_, name), both) in ALL.iter().skip(1).zip(disturbed) {
         both.finding(name, quiet).tell(lines)?;
@@ -106,7 +105,7 @@ impl Both {
         };
         let dir = stage.scratch.fresh()?;
         let around = Around::begin(stage, disturbance, &dir);
-        let done = match around {
+        match around {
             Ok(_around) => {
                 self.bare
                     .push(under::bare(stage, load, setup, beside, old)?);
@@ -119,9 +118,7 @@ impl Both {
                 Ok(())
             }
             Err(error) => Err(error),
-        };
-        crate::bench::scratch::remove(&dir);
-        done
+        }
     }
 
     fn finding(&self, name: &str, quiet: &Self) -> Finding {

@@ -3,8 +3,8 @@
 use super::{Finding, Stage, appends};
 use crate::bench::floor::Bare;
 use crate::bench::load::{Load, Setup};
+use crate::bench::machine;
 use crate::bench::round::{Rounds, median};
-use crate::bench::{machine, scratch};
 use crate::output::{Lines, Trouble};
 use felix_core::Durability;
 use serde_json::{Value, json};
@@ -95,7 +95,6 @@ fn many_files(stage: &Stage<'_>, setup: &Setup) -> Result<f64, Trouble> {
             .map(|result| result.expect("what it found wrong has been said"))
             .sum::<io::Result<u64>>()
     });
-    scratch::remove(&dir);
     let written = written.map_err(|error| Trouble::Unreadable(format!("the floor: {error}")))?;
     #[expect(clippy::cast_precision_loss, reason = "a rate is told whole")]
     let rate = written as f64 / setup.span.as_secs_f64();

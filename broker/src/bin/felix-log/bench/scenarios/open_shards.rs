@@ -26,7 +26,6 @@ const KIB_MAX: f64 = 12.0;
 pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
     let dir = stage.scratch.fresh().map_err(Trouble::Unreadable)?;
     let measured = measure(stage, &dir);
-    crate::bench::scratch::remove(&dir);
     let measured =
         measured.map_err(|error| Trouble::Unreadable(format!("open-shards: {error}")))?;
     let shards = stage.amount(10_000, 20);

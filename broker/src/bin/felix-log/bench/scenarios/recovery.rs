@@ -46,7 +46,6 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
         #[expect(clippy::cast_precision_loss, reason = "a rate is told to two digits")]
         opened.push(log.bytes as f64 / took[0].as_secs_f64());
     }
-    crate::bench::scratch::remove(&dir);
     let middle = |rates: Vec<f64>| median(rates).unwrap_or(f64::NAN);
     let (opened, hot, cold) = (middle(opened), middle(hot), middle(cold));
     let target = BYTES_PER_SECOND.min(cold);

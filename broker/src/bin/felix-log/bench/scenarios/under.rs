@@ -59,21 +59,9 @@ pub(super) fn engine(
     old: &Crafted,
 ) -> Result<Round, String> {
     let root = stage.scratch.fresh()?;
-    let round = on_engine(&root, load, setup, beside, old);
-    crate::bench::scratch::remove(&root);
-    round
-}
-
-fn on_engine(
-    root: &Path,
-    load: &Load,
-    setup: &Setup,
-    beside: Beside,
-    old: &Crafted,
-) -> Result<Round, String> {
     let mut setup = setup.clone();
     let two = Load { shards: 2, ..*load };
-    let mut specs: Vec<ShardSpec> = cores::specs(root, &two, Retention::default());
+    let mut specs: Vec<ShardSpec> = cores::specs(&root, &two, Retention::default());
     match beside {
         Beside::Nothing => specs.truncate(1),
         Beside::CatchUp => {
@@ -91,7 +79,7 @@ fn on_engine(
     }
     let ids: Vec<ShardId> = specs.iter().map(|spec| spec.id).collect();
     let (load, own, old) = (*load, setup.clone(), old.clone());
-    let rounds = cores::run(&setup, root, specs, async move |engine, _| {
+    let rounds = cores::run(&setup, &root, specs, async move |engine, _| {
         let tail = Appends::new(engine, vec![ids[0]], &load, &own).run();
         match beside {
             Beside::Nothing => tail.await,
@@ -174,7 +162,7 @@ pub(super) fn bare(
     let root = stage.scratch.fresh()?;
     let cpus = stage.other_cpus();
     let ended = AtomicBool::new(false);
-    let round = thread::scope(|scope| {
+    thread::scope(|scope| {
         let other = scope.spawn(|| {
             machine::keep_on(&cpus)?;
             let done = match beside {
@@ -188,9 +176,7 @@ pub(super) fn bare(
         ended.store(true, Ordering::Relaxed);
         let other = other.join().expect("what it found wrong has been said");
         other.and(round)
-    });
-    crate::bench::scratch::remove(&root);
-    round
+    })
 }
 
 fn read_over_and_over(old: &Crafted, ended: &AtomicBool) -> io::Result<()> {
