@@ -115,6 +115,13 @@ fn a_producer_that_waits_for_each_answer_has_a_flush_for_each() {
     assert_eq!(counted.trace.submitted("FSYNC"), answers);
     assert_eq!(counted.rose("felix_storage_sync_total"), answers);
     assert_eq!(counted.rose("felix_storage_sync_appends_total"), answers);
+    // Nor does the core ask for anything else with each: it sets a timer only for a sleep that no
+    // timer would end as early (decision 12).
+    let timers = ["TIMEOUT", "TIMEOUT_REMOVE"].map(|kind| counted.trace.submitted(kind));
+    assert!(
+        timers.iter().sum::<usize>() * 4 <= answers,
+        "{timers:?} for {answers}"
+    );
 }
 
 #[test]

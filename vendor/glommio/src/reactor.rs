@@ -6,7 +6,7 @@
 //!
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     ffi::CString,
     fmt,
@@ -173,6 +173,9 @@ pub(crate) struct Reactor {
     /// refcell) every time. Acquire during initialization
     preempt_ptr_head: *const u32,
     preempt_ptr_tail: *const AtomicU32,
+    /// Felix: when whoever runs is to make way, by the clock: no timer of the kernel is set and
+    /// cancelled in each turn of the loop.
+    preempt_at: Cell<Option<Instant>>,
 }
 
 impl Reactor {
@@ -193,6 +196,7 @@ impl Reactor {
             record_io_latencies,
             preempt_ptr_head,
             preempt_ptr_tail: preempt_ptr_tail as _,
+            preempt_at: Cell::new(None),
         })
     }
 
@@ -206,7 +210,9 @@ impl Reactor {
 
     #[inline(always)]
     pub(crate) fn need_preempt(&self) -> bool {
-        unsafe { *self.preempt_ptr_head != (*self.preempt_ptr_tail).load(Ordering::Acquire) }
+        let has_event =
+            unsafe { *self.preempt_ptr_head != (*self.preempt_ptr_tail).load(Ordering::Acquire) };
+        has_event || self.preempt_at.get().is_some_and(|at| Instant::now() >= at)
     }
 
     pub(crate) fn id(&self) -> usize {
@@ -870,10 +876,12 @@ impl Reactor {
         let (next_timer, woke) = self.process_external_events();
 
         // Block on I/O events.
-        match self
+        let waited = self
             .sys
-            .wait(timeout, next_timer, woke, || self.process_shared_channels())
-        {
+            .wait(&timeout, next_timer, woke, || self.process_shared_channels());
+        self.preempt_at
+            .set(timeout().map(|turn| Instant::now() + turn));
+        match waited {
             // Don't wait for the next loop to process timers or shared channels
             Ok(true) => {
                 self.process_external_events();

@@ -924,7 +924,7 @@ impl SleepableRing {
     /// certain duration. The timer is added at the front of the queue such
     /// that it will be the first SQE submitted the next time we enter the
     /// latency ring
-    fn prepare_latency_preemption_timer(&mut self, d: Duration) -> Source {
+    fn prepare_sleep_timer(&mut self, d: Duration) -> Source {
         let source = Source::new(
             IoRequirements::default(),
             -1,
@@ -953,49 +953,6 @@ impl SleepableRing {
                 ),
             });
         source
-    }
-
-    /// This function prepares a timer that fires only after a given number of
-    /// CQEs are available on the main ring. This timer is linked with a write
-    /// to the latency ring's event fd such that this timer triggers a
-    /// preemption via the latency ring.
-    fn prepare_throughput_preemption_timer(&mut self, min_events: u32, event_fd: RawFd) -> Source {
-        assert!(min_events >= 1, "min_events should be at least 1");
-        let timer_source = Source::new(
-            IoRequirements::default(),
-            -1,
-            SourceType::Timeout(TimeSpec64::MAX, min_events),
-            None,
-            None,
-        );
-
-        const EVENTFD_WAKEUP: &[u64; 1] = &[1u64; 1];
-        let write_op = UringDescriptor {
-            fd: event_fd,
-            flags: SubmissionFlags::empty(),
-            user_data: 0,
-            args: UringOpDescriptor::Write(EVENTFD_WAKEUP as *const u64 as _, 8, 0),
-        };
-
-        let op = match &*timer_source.source_type() {
-            SourceType::Timeout(ts, events) => {
-                UringOpDescriptor::Timeout(&ts.raw as *const _, *events)
-            }
-            _ => unreachable!(),
-        };
-        let queue = self.submission_queue();
-        queue.borrow_mut().submissions.push_front(write_op);
-        queue.borrow_mut().submissions.push_front(UringDescriptor {
-            args: op,
-            fd: -1,
-            flags: SubmissionFlags::IO_LINK,
-            user_data: to_user_data(
-                self.source_map
-                    .borrow_mut()
-                    .add_source(&timer_source, queue.clone()),
-            ),
-        });
-        timer_source
     }
 
     fn install_eventfd(&mut self, eventfd_src: &Source) -> bool {
@@ -1044,66 +1001,37 @@ impl SleepableRing {
         }
     }
 
-    fn sleep(&mut self, link: &Source) -> io::Result<usize> {
-        assert_eq!(
-            self.waiting_kernel_submission(),
-            0,
-            "sleeping with pending SQEs"
+    /// Felix: prepares the poll that ends this ring's sleep when the other ring has an event. It is
+    /// submitted by the sleep itself. False: there is no room, and nothing was prepared.
+    fn prepare_link(&mut self, link: &Source) -> bool {
+        let mut queue = self.ring.sq();
+        let Some(mut sqe) = queue.prepare_sqe() else {
+            return false;
+        };
+        let op = UringDescriptor {
+            fd: link.raw(),
+            flags: SubmissionFlags::empty(),
+            user_data: to_user_data(
+                self.source_map
+                    .borrow_mut()
+                    .add_source(link, self.submission_queue.clone()),
+            ),
+            args: UringOpDescriptor::PollAdd(common_flags() | read_flags()),
+        };
+        fill_sqe(
+            &mut sqe,
+            &op,
+            DmaBuffer::new,
+            &mut self.source_map.borrow_mut(),
         );
-        if let Some(mut sqe) = self.ring.sq().prepare_sqe() {
-            let sqe_ptr = unsafe { sqe.raw_mut() as *mut _ };
-            let op = UringDescriptor {
-                fd: link.raw(),
-                flags: SubmissionFlags::empty(),
-                user_data: to_user_data(
-                    self.source_map
-                        .borrow_mut()
-                        .add_source(link, self.submission_queue.clone()),
-                ),
-                args: UringOpDescriptor::PollAdd(common_flags() | read_flags()),
-            };
-            fill_sqe(
-                &mut sqe,
-                &op,
-                DmaBuffer::new,
-                &mut self.source_map.borrow_mut(),
-            );
+        true
+    }
 
-            // We have now prepared the SQE that links the two rings. We now need to submit
-            // it successfully to be able to safely sleep.
-
-            if self
-                .submit_sqes()
-                .or_else(Reactor::busy_ok)
-                .or_else(Reactor::again_ok)
-                .or_else(Reactor::intr_ok)?
-                != 1
-            {
-                // We failed to submit the `SQE` that links the rings. Just can't sleep.
-                // Waiting here is unsafe because we could end up waiting much longer than
-                // needed.
-                // We make the SQE a no-op and return
-                unsafe { crate::uring_sys::io_uring_prep_nop(sqe_ptr) };
-                Err(io::Error::from_raw_os_error(libc::EBUSY))
-            } else {
-                // The rings are linked. Goodnight!
-                self.ring
-                    .cq()
-                    .wait(1)
-                    .map(|_| 1)
-                    .or_else(Reactor::busy_ok)
-                    .or_else(Reactor::again_ok)
-                    .or_else(Reactor::intr_ok)
-            }
-        } else {
-            // Can't link rings because we ran out of `CQE`s. Just can't sleep.
-            // Submit what we have, once we're out of here we'll consume them
-            // and at some point will be able to sleep again.
-            self.submit_sqes()
-                .or_else(Reactor::busy_ok)
-                .or_else(Reactor::again_ok)
-                .or_else(Reactor::intr_ok)
-        }
+    /// Felix: submits the link, if one was prepared, and waits, in one call of the kernel. What is
+    /// not submitted stays in the ring, and the kernel then does not wait.
+    fn sleep(&mut self) -> io::Result<()> {
+        self.in_kernel += self.ring.submit_sqes_and_wait(1)? as usize;
+        Ok(())
     }
 }
 
@@ -1166,10 +1094,7 @@ impl UringCommon for SleepableRing {
         let source_map = self.source_map.clone();
         process_one_event(
             self.ring.peek_for_cqe(),
-            |source| match source.source_type {
-                SourceType::LinkRings => Some(()),
-                _ => None,
-            },
+            |_| None,
             |mut src, res| {
                 record_stats(self, &mut src, &res);
                 if let SourceType::ForeignNotifier(_, installed) = &mut src.source_type {
@@ -1221,10 +1146,13 @@ pub(crate) struct Reactor {
     latency_ring: RefCell<SleepableRing>,
     poll_ring: RefCell<PollRing>,
 
-    latency_preemption_timeout_src: Cell<Option<Source>>,
-    throughput_preemption_timeout_src: Cell<Option<Source>>,
+    /// Felix: the timer that ends a sleep, and when it does. It stays in the ring while it is early
+    /// enough.
+    sleep_timer: RefCell<Option<(Source, Instant)>>,
 
     link_fd: RawFd,
+    /// Felix: the poll that links the rings. It stays in the ring until it has fired.
+    link_src: RefCell<Option<Source>>,
 
     // This keeps the `eventfd` alive. Drop will close it when we're done
     notifier: Arc<sys::SleepNotifier>,
@@ -1352,10 +1280,10 @@ impl Reactor {
             main_ring: RefCell::new(main_ring),
             latency_ring: RefCell::new(latency_ring),
             poll_ring: RefCell::new(poll_ring),
-            latency_preemption_timeout_src: Cell::new(None),
-            throughput_preemption_timeout_src: Cell::new(None),
+            sleep_timer: RefCell::new(None),
             blocking_thread,
             link_fd,
+            link_src: RefCell::new(None),
             notifier,
             eventfd_src,
             source_map,
@@ -1726,14 +1654,40 @@ impl Reactor {
     /// We may not be able to register an `SQE` at this point, so we return an
     /// Error and will just not sleep.
     fn link_rings_and_sleep(&self, ring: &mut SleepableRing) -> io::Result<()> {
-        let link_rings = Source::new(
-            IoRequirements::default(),
-            self.link_fd,
-            SourceType::LinkRings,
-            None,
-            None,
-        );
-        ring.sleep(&link_rings).or_else(Self::busy_ok).map(|_| {})
+        let mut link = self.link_src.borrow_mut();
+        if link.as_ref().is_none_or(|link| link.result().is_some()) {
+            let fresh = Source::new(
+                IoRequirements::default(),
+                self.link_fd,
+                SourceType::LinkRings,
+                None,
+                None,
+            );
+            if !ring.prepare_link(&fresh) {
+                // Can't link the rings because we ran out of `SQE`s. Just can't sleep.
+                return Ok(());
+            }
+            *link = Some(fresh);
+        }
+        ring.sleep()
+            .or_else(Self::busy_ok)
+            .or_else(Self::again_ok)
+            .or_else(Self::intr_ok)
+    }
+
+    /// Felix: sees to it that a sleep that begins now ends when the next timer is due.
+    fn arm_sleep_timer(&self, ring: &mut SleepableRing, pause: Duration) {
+        let due = Instant::now() + pause;
+        let mut armed = self.sleep_timer.borrow_mut();
+        let is_set = |(timer, ends): &(Source, Instant)| timer.result().is_none() && *ends <= due;
+        if !armed.as_ref().is_some_and(is_set) {
+            *armed = Some((ring.prepare_sleep_timer(pause), due));
+        }
+    }
+
+    fn is_sleep_timer_set(&self) -> bool {
+        let armed = self.sleep_timer.borrow();
+        armed.as_ref().is_some_and(|(timer, _)| timer.result().is_none())
     }
 
     pub(crate) fn poll_io(&self, woke: &mut usize) -> io::Result<()> {
@@ -1814,22 +1768,13 @@ impl Reactor {
         // consume all events from the rings
         consume_rings!(into &mut woke; lat_ring, poll_ring, main_ring);
 
-        // Cancel the old timer regardless of whether we can sleep:
-        // if we won't sleep, we will register the new timer with its new
-        // value.
-        //
-        // But if we will sleep, there might be a timer registered that needs
-        // to be removed otherwise we'll wake up when it expires.
-        drop(self.latency_preemption_timeout_src.take());
-
-        // Schedule the throughput-based timeout immediately: it won't matter if we end
-        // up sleeping.
-        self.throughput_preemption_timeout_src.replace(Some(
-            main_ring.prepare_throughput_preemption_timer(
-                self.ring_depth() as u32,
-                self.eventfd_src.raw(),
-            ),
-        ));
+        // Felix: preemption goes by the clock and needs no timer of the kernel, so that a turn of the
+        // loop that submits nothing makes no system call. A timer is needed to end a sleep only.
+        if woke == 0 && preempt_timer().is_none() {
+            if let Some(pause) = user_timer {
+                self.arm_sleep_timer(&mut lat_ring, pause);
+            }
+        }
 
         // This will only dispatch if we run out of sqes. Which means until
         // flush_rings! nothing is really send to the kernel...
@@ -1841,20 +1786,15 @@ impl Reactor {
         consume_rings!(into &mut woke; lat_ring, poll_ring, main_ring);
 
         // If we generated any event so far, we can't sleep. Need to handle them.
+        // Felix: a timer that has fired since it was armed wakes nobody by itself.
         let should_sleep = preempt_timer().is_none()
             && (woke == 0)
+            && (user_timer.is_none() || self.is_sleep_timer_set())
             && poll_ring.can_sleep()
             && main_ring.can_sleep()
             && lat_ring.can_sleep();
 
         if should_sleep {
-            // We are about to go to sleep. It's ok to sleep, but if there
-            // is a timer set, we need to make sure we wake up to handle it.
-            if let Some(dur) = user_timer {
-                self.latency_preemption_timeout_src
-                    .set(Some(lat_ring.prepare_latency_preemption_timer(dur)));
-                assert!(flush_rings!(lat_ring)? > 0);
-            }
             // From this moment on the remote executors are aware that we are sleeping
             // We have to sweep the remote channels function once more because since
             // last time until now it could be that something happened in a remote executor
@@ -1869,9 +1809,6 @@ impl Reactor {
                 if self.eventfd_src.is_installed().unwrap() {
                     self.link_rings_and_sleep(&mut main_ring)
                         .expect("some error");
-                    // May have new cancellations related to the link ring fd.
-                    flush_cancellations!(into &mut 0; lat_ring, poll_ring, main_ring);
-                    flush_rings!(lat_ring, poll_ring, main_ring)?;
                     consume_rings!(into &mut 0; lat_ring, poll_ring, main_ring);
                 }
                 // Woke up, so no need to notify us anymore.
@@ -1879,19 +1816,6 @@ impl Reactor {
             }
         }
 
-        if let Some(preempt) = preempt_timer() {
-            self.latency_preemption_timeout_src
-                .set(Some(lat_ring.prepare_latency_preemption_timer(preempt)));
-            flush_rings!(lat_ring, main_ring)?;
-        }
-
-        // A Note about `need_preempt`:
-        //
-        // If in the last call to consume_rings! some events completed, the tail and
-        // head would have moved to match. So it does not matter that events were
-        // generated after we registered the timer: since we consumed them here,
-        // need_preempt() should be false at this point. As soon as the next event
-        // in the preempt ring completes, though, then it will be true.
         Ok(should_sleep)
     }
 
