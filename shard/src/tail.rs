@@ -45,6 +45,7 @@ pub(crate) struct Tail {
 /// A batch in memory.
 #[derive(Debug)]
 struct Kept {
+    /// None for a control batch, which no reader is given: its offsets are stepped over.
     bytes: Bytes,
     base: Offset,
     next: Offset,
@@ -54,7 +55,9 @@ impl Kept {
     fn new(batch: &PlacedBatch) -> Self {
         let bytes = batch.bytes();
         Self {
-            bytes: if bytes.len() <= COPIED_BYTES_MAX {
+            bytes: if batch.is_control() {
+                Bytes::new()
+            } else if bytes.len() <= COPIED_BYTES_MAX {
                 Bytes::copy_from_slice(bytes)
             } else {
                 bytes.clone()
@@ -123,7 +126,8 @@ impl Tail {
     }
 
     /// The batches from the one that holds `from` up to `below`, each a piece, as many as fit in
-    /// `bytes_max`; the first even if it does not, where `first_whole`. `None`: not all in memory.
+    /// `bytes_max`; the first even if it does not, where `first_whole`. Never control batches. `None`:
+    /// not all in memory.
     pub(crate) fn read(
         &self,
         shard: ShardId,
@@ -140,6 +144,12 @@ impl Tail {
         for batch in batches.after(|batch| batch.next <= from) {
             if batch.next > below {
                 break;
+            }
+            if batch.bytes.is_empty() {
+                if !found.pieces.is_empty() {
+                    found.end = Some(batch.next);
+                }
+                continue;
             }
             let size = batch.bytes.len();
             let always = first_whole && found.pieces.is_empty();
@@ -207,6 +217,28 @@ mod tests {
         assert_ne!(kept.bytes.as_ptr(), placed.bytes().as_ptr());
         let placed = batch(0, &[0; 4096]);
         assert_eq!(Kept::new(&placed).bytes.as_ptr(), placed.bytes().as_ptr());
+    }
+
+    #[test]
+    fn a_control_batch_is_stepped_over() {
+        let mut tail = Tail::new(1 << 20);
+        let starts = PlacedBatch::generation_start;
+        let control = starts(Offset::new(1), Generation::new(1), Timestamp(0));
+        let [before, after] = [batch(0, b"before"), batch(2, b"after")];
+        for batch in [&before, &control, &after] {
+            tail.push(shard(0), batch);
+        }
+        let end = Offset::new(3);
+        for (from, expected) in [(0, vec![&before, &after]), (1, vec![&after])] {
+            let found = tail.read(shard(0), Offset::new(from), end, usize::MAX, true);
+            let found = found.expect("all is in memory");
+            let expected: Vec<_> = expected.iter().map(|batch| batch.bytes()).collect();
+            assert_eq!(found.pieces.iter().collect::<Vec<_>>(), expected);
+            assert_eq!(found.end, Some(end));
+        }
+        let control = control.next_offset();
+        let before = tail.read(shard(0), Offset::ZERO, control, usize::MAX, true);
+        assert_eq!(before.expect("it is in memory").end, Some(control));
     }
 
     #[test]
