@@ -3,7 +3,7 @@
 use super::{Log, LogError};
 use bytes::Bytes;
 use felix_core::limits::{BATCH_BYTES_MAX, LOG_ROOM};
-use felix_core::{BatchError, Generation, Offset, PlacedBatch, ShardError};
+use felix_core::{BatchError, Generation, Offset, PlacedBatch, ShardError, Timestamp};
 use std::fmt;
 
 /// Why batches were not taken: none of them was, unless the log itself has failed.
@@ -26,7 +26,8 @@ pub enum ApplyError {
         /// That of the batch.
         found: Generation,
     },
-    /// A batch that is larger than a log takes, or reaches further.
+    /// A batch that is larger than a log takes, or reaches further; or more of them than are taken
+    /// in one go.
     TooLarge,
     /// The shard is not served here.
     Shard(ShardError),
@@ -47,7 +48,11 @@ impl fmt::Display for ApplyError {
                     "a batch of leader epoch {found} came in leader epoch {current}"
                 )
             }
-            Self::TooLarge => write!(f, "a batch is larger than a log takes"),
+            Self::TooLarge => write!(
+                f,
+                "a batch, or all that came at once, is larger than the {BATCH_BYTES_MAX} bytes that \
+                 a log takes"
+            ),
             Self::Shard(error) => write!(f, "{error}"),
             Self::Log(error) => write!(f, "{error}"),
         }
@@ -67,11 +72,12 @@ impl Log {
     /// verified before one is written: format, checksum, that offsets go on, and the generation.
     /// What is known of producers moves by their headers, and nothing is judged: what the other
     /// log has taken is taken. Those that were taken are returned: where the disk refuses one
-    /// ([`LogError::is_refusal`]), those before it.
+    /// ([`LogError::is_refusal`]), those before it. In this log they were appended `now`, whatever time
+    /// their records carry.
     ///
     /// # Errors
     /// Why none was.
-    pub fn apply(&mut self, bytes: Bytes) -> Result<Vec<PlacedBatch>, ApplyError> {
+    pub fn apply(&mut self, bytes: Bytes, now: Timestamp) -> Result<Vec<PlacedBatch>, ApplyError> {
         self.usable()?;
         let batches = self.verified(bytes)?;
         let mut applied = Vec::with_capacity(batches.len());
@@ -84,14 +90,17 @@ impl Log {
                 Err(error) if error.is_refusal() && !applied.is_empty() => break,
                 Err(error) => return Err(error.into()),
             };
-            // When the other log took it is not known: its own time counts.
-            self.last().appended(batch.max_timestamp());
+            self.last().applied(&batch, now);
             applied.push(batch);
         }
         Ok(applied)
     }
 
     fn verified(&self, mut bytes: Bytes) -> Result<Vec<PlacedBatch>, ApplyError> {
+        // One of the greatest size is always taken, and the core is not held for more.
+        if bytes.len() > BATCH_BYTES_MAX {
+            return Err(ApplyError::TooLarge);
+        }
         let mut batches = Vec::new();
         let mut owed = self.end;
         while !bytes.is_empty() {
@@ -108,7 +117,7 @@ impl Log {
                 });
             }
             owed = batch.next_offset();
-            if batch.bytes().len() > BATCH_BYTES_MAX || owed.get() > Offset::MAX.get() - LOG_ROOM {
+            if owed.get() > Offset::MAX.get() - LOG_ROOM {
                 return Err(ApplyError::TooLarge);
             }
             batches.push(batch);

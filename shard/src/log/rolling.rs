@@ -14,7 +14,8 @@ impl Log {
             return None;
         }
         let begun = self.last().begun(now)?;
-        let grown = Duration::from_millis(u64::try_from(now.0 - begun.0).unwrap_or_default());
+        let grown =
+            Duration::from_millis(u64::try_from(now.0.saturating_sub(begun.0)).unwrap_or_default());
         Some(age.saturating_sub(grown))
     }
 

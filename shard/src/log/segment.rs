@@ -9,7 +9,7 @@ use crate::disk::{Dir, File, breathe};
 use crate::event::Event;
 use felix_core::batch::Header;
 use felix_core::limits::SEGMENT_SPAN_MAX;
-use felix_core::{Offset, Timestamp};
+use felix_core::{Offset, PlacedBatch, Timestamp};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -247,6 +247,14 @@ impl Segment {
     pub(super) fn appended(&self, now: Timestamp) {
         self.appended.set(self.appended.get().max(Some(now)));
         self.begun.set(self.begun.get().or(Some(now)));
+    }
+
+    /// A batch that another broker had placed was appended at that time, whatever its own says.
+    pub(super) fn applied(&self, batch: &PlacedBatch, now: Timestamp) {
+        if self.bytes.get() == batch.bytes().len() as u64 {
+            self.begun.set(Some(now));
+        }
+        self.appended(now);
     }
 
     /// When its first batch was appended, and no later than now; `None`: it has none. Where it is

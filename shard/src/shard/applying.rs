@@ -26,14 +26,20 @@ impl Shard {
             return (Err(ApplyError::Shard(ShardError::Opening)), effects);
         }
         let sealed_before = open.log.sealed();
-        let applied = match open.log.apply(bytes) {
+        let applied = match open.log.apply(bytes, writer.now) {
             Ok(applied) => applied,
             Err(ApplyError::Log(error)) if !error.is_refusal() => {
                 drop(phase);
                 let effects = self.fail((&error).into());
                 return (Err(ApplyError::Log(error)), effects);
             }
-            Err(error) => return (Err(error), Effects::default()),
+            Err(error) => {
+                let effects = Effects {
+                    full: matches!(&error, ApplyError::Log(error) if error.is_full()),
+                    ..Effects::default()
+                };
+                return (Err(error), effects);
+            }
         };
         let [begun, now] = writer.wrote(&self.spec);
         let mut bytes = 0;

@@ -6,6 +6,7 @@ use felix_core::batch::Place;
 use felix_core::producers::{Producers, Refusal, Verdict};
 use proptest::prelude::*;
 use std::path::Path;
+use std::time::Duration;
 
 const SNAPSHOT: &str = "producers";
 
@@ -377,7 +378,7 @@ fn batches_of_another_log_are_applied_and_move_what_is_known_without_being_judge
             placed(batch(&[1, 2], 10), 5, generation),
             placed(of(9, 3, near + 5, 4, 10), 7, generation),
         ];
-        let applied = log.apply(bytes.concat().into()).unwrap();
+        let applied = log.apply(bytes.concat().into(), NOW).unwrap();
         assert_eq!(applied.len(), 3);
         assert_eq!(log.end(), Offset::new(11));
         for log in [log, opened(copy(&dir).path()).await] {
@@ -396,6 +397,35 @@ fn batches_of_another_log_are_applied_and_move_what_is_known_without_being_judge
 }
 
 #[test]
+fn what_is_applied_was_appended_now_whatever_time_its_records_carry() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    for time in [i64::MIN, -1, 0, NOW.0 + 1_000_000] {
+        run(async move {
+            let dir = tempfile::tempdir().unwrap();
+            let mut log = opened(dir.path()).await;
+            let record = BatchBuilder::new().record(Timestamp(time.max(-1)), None, Some(b"x"));
+            let place = Place {
+                base_offset: Offset::ZERO,
+                generation: log.generation(),
+                append_time: (time == i64::MIN).then_some(Timestamp(time)),
+            };
+            let batch = Batch::parse(record.build()).unwrap().place(place);
+            log.apply(batch.bytes().clone(), NOW).unwrap();
+            assert_eq!(log.roll_due(HOUR, NOW), Some(HOUR), "{time}");
+            drop(log);
+            // Without the checkpoint the time in its header is all that tells of an append.
+            let log = opened(copy(&dir).path()).await;
+            let expected = if time == i64::MIN {
+                Duration::ZERO
+            } else {
+                HOUR
+            };
+            assert_eq!(log.roll_due(HOUR, NOW), Some(expected), "{time}");
+        });
+    }
+}
+
+#[test]
 fn what_does_not_follow_is_not_applied_and_nothing_before_it_either() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
@@ -404,7 +434,7 @@ fn what_does_not_follow_is_not_applied_and_nothing_before_it_either() {
         let good = placed(of(9, 0, 0, 2, 10), 0, generation);
         let mut refused = |second: Bytes| {
             let error = log
-                .apply([good.clone(), second].concat().into())
+                .apply([good.clone(), second].concat().into(), NOW)
                 .unwrap_err();
             assert_eq!(log.end(), Offset::ZERO);
             error
@@ -421,7 +451,7 @@ fn what_does_not_follow_is_not_applied_and_nothing_before_it_either() {
         assert!(matches!(flipped, ApplyError::Batch(_)), "{flipped}");
         let short = refused(good.slice(..70));
         assert!(matches!(short, ApplyError::Batch(_)), "{short}");
-        log.apply(good.clone()).unwrap();
+        log.apply(good.clone(), NOW).unwrap();
         assert_eq!(log.end(), Offset::new(2));
     });
 }
