@@ -409,8 +409,8 @@ pub(crate) static TABLE: &[Setting] = &[
     setting(
         "FELIX_DURABLE_VERIFY_ALL_ON_OPEN",
         Kind::Switch,
-        "At the start every log is read whole and each batch verified, instead of only what was \
-         written since its last checkpoint.",
+        "At the start every log is read whole and each batch verified, instead of only \
+         the segments that grew since its last checkpoint.",
     )
     .or("false"),
     setting(

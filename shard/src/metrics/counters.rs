@@ -41,7 +41,7 @@ impl CoreMetrics {
             ),
             (
                 "felix_storage_sync_appends_total",
-                "Appends that a flush committed; over sync_total: how many shared one.",
+                "Appends that waited for a flush (on_commit) and were committed by it.",
                 &self.sync_appends,
             ),
             (

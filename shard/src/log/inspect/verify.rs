@@ -119,8 +119,8 @@ impl<'a> Verifier<'a> {
             verifier.snapshot = verifier.small_file(producers::NAME, table::snapshot, remade)?;
         }
         if dir.join(FAILED).exists() {
-            let note = "a write or a flush failed since the last opening: the next one reads \
-                        everything, and writes once more what lies above the recovery point";
+            let note = "a write or a flush failed since the last opening: the next one \
+                        writes once more what lies above the recovery point";
             verifier.verdict.notes.push(note.to_owned());
         }
         let crashes = dir.join(crashes::NAME);
