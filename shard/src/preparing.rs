@@ -59,6 +59,12 @@ impl Owner {
         shard.duties.saving.set(true);
         let saved = saving.run().await;
         shard.duties.saving.set(false);
+        if let Err(reason) = &saved
+            && reason.is_out_of_files()
+        {
+            let now = self.clock().monotonic();
+            self.metrics().tell_refusal(now, reason);
+        }
         let effects = shard.saved(saved, self.space().refusal(), self.metrics());
         self.apply(shard, effects);
     }
