@@ -4,6 +4,7 @@ use crate::metrics::Metrics;
 use crate::process::{Process, SIGKILL, SIGTERM};
 use crate::stream::{self, Stream};
 use crate::{binary, http, ports};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::thread;
@@ -270,6 +271,17 @@ impl Broker {
     /// From its next start on it may have so many files open (`ulimit -n`).
     pub fn set_files_max(&mut self, files_max: u64) {
         self.files_max = Some(files_max);
+    }
+
+    /// While it runs it may have no more than so many files open, until this is said again.
+    pub fn limit_files(&self, files: u64) {
+        let pid = Pid::from_raw(self.pid()).expect("it runs");
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let limit = Rlimit {
+            current: Some(files),
+            maximum,
+        };
+        prlimit(Some(pid), Resource::Nofile, limit).expect("it is ours");
     }
 
     /// Starts it again as [`Broker::start_again`] does, and waits for it to end, as it is expected

@@ -7,6 +7,7 @@ use felix_tests::{Broker, Policy, Stream, eventually, files};
 use std::fs;
 
 const TOPIC: &str = "few.files";
+const KAFKA_STORAGE_ERROR: i16 = 56;
 const SHARDS: u32 = 40;
 /// Each has as many files of batches, and two of indexes beside.
 const SEGMENTS: usize = 4;
@@ -14,6 +15,8 @@ const SEGMENTS: usize = 4;
 /// Three nodes that clients see, with eight each.
 const FEW_CONNECTIONS: (&str, &str) = ("FELIX_KAFKA_MAX_CONNECTIONS", "8");
 const CONNECTIONS: u64 = 3 * 8;
+/// More than any test here has open.
+const MANY: u64 = 1024;
 /// As long as it takes for files to be closed for their age.
 const SHORT_SEGMENTS: (&str, &str) = ("FELIX_DURABLE_SEGMENT_SECONDS", "1");
 
@@ -104,4 +107,48 @@ fn a_limit_of_open_files_that_does_not_fit_is_refused_and_one_that_does_serves_m
     assert_eq!(broker.metric("felix_shard_failed"), 0.0);
     assert_eq!(broker.metric("felix_storage_read_failures_total"), 0.0);
     assert!(broker.terminate().success());
+}
+
+/// Asks one partition for its first record; the error, or that it came.
+fn first_error(wire: &mut Wire, partition: i32) -> i16 {
+    wire.fetch(TOPIC, partition, 0, 0).responses[0].partitions[0].error_code
+}
+
+#[test]
+fn while_no_file_can_be_opened_what_is_open_is_served_and_the_rest_is_when_there_are_more() {
+    for policy in [Policy::OnCommit, Policy::Periodic] {
+        let mut broker = Broker::start(&[Stream::new(TOPIC, SHARDS).flushed(policy)]);
+        let mut wire = Wire::connect(broker.port());
+        let (in_use, unused) = (0..5, 5..10);
+        for partition in in_use.clone() {
+            assert_eq!(wire.produce(TOPIC, partition, b"first"), (0, 0));
+        }
+        broker.limit_files(open_files(&broker));
+        for offset in 1..20 {
+            for partition in in_use.clone() {
+                assert_eq!(wire.produce(TOPIC, partition, b"goes on"), (0, offset));
+                assert_eq!(first_error(&mut wire, partition), 0);
+            }
+        }
+        for partition in unused {
+            let refused = wire.produce(TOPIC, partition, b"refused").0;
+            assert_eq!(refused, KAFKA_STORAGE_ERROR);
+        }
+        let is_said = |log: &str| {
+            let mut lines = log.lines();
+            lines.any(|line| line.contains(" ERROR ") && line.contains("NOFILE"))
+        };
+        let log = broker.logged(is_said);
+        assert!(is_said(&log), "{log}");
+        assert_eq!(broker.metric("felix_shard_failed"), 0.0);
+        assert_eq!(broker.metric("felix_shard_failures_total"), 0.0);
+        // Nothing has to be looked after.
+        broker.limit_files(MANY);
+        for partition in partitions() {
+            let offset = if in_use.contains(&partition) { 20 } else { 0 };
+            assert_eq!(wire.produce(TOPIC, partition, b"goes on"), (0, offset));
+            assert_eq!(first_error(&mut wire, partition), 0);
+        }
+        assert!(broker.terminate().success());
+    }
 }
