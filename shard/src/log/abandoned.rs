@@ -12,14 +12,14 @@ use std::io;
 /// What became of such files.
 #[derive(Default)]
 pub(super) struct Settled {
-    /// Files that were removed.
-    pub(super) removed: u32,
+    /// Files that no segment of the log has begun in: to be removed once the log is known to be whole.
+    pub(super) unused: Vec<String>,
     /// Bytes in them up to the last that is not zero: of batches whose first was torn.
     pub(super) dropped_bytes: u64,
 }
 
-/// Gives a file that a segment has begun in the name of that segment, and adds it to `bases`; removes
-/// the others. Its first batch says where it begins. That it belongs there, as the segment after
+/// Gives a file that a segment has begun in the name of that segment, and adds it to `bases`. Removes
+/// nothing: a log that is refused keeps all that may tell why. Its first batch says where it begins. That it belongs there, as the segment after
 /// all others, is judged like that of any other segment.
 pub(super) async fn settle(
     dir: &Dir,
@@ -42,9 +42,7 @@ pub(super) async fn settle(
             None => {
                 let bytes = occupied_in(&file, 0).await;
                 settled.dropped_bytes += bytes.map_err(|e| failed("read", e))?;
-                let removed = dir.remove_file(name);
-                removed.map_err(|cause| failed("remove", cause))?;
-                settled.removed += 1;
+                settled.unused.push(name.clone());
             }
         }
     }

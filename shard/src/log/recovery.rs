@@ -111,7 +111,7 @@ pub(super) async fn recover(
 ) -> Result<Recovered, LogError> {
     let Listing {
         mut bases,
-        orphans,
+        mut orphans,
         next,
     } = list(&dir)?;
     let checkpoint = Checkpoint::load(&dir)?;
@@ -150,7 +150,7 @@ pub(super) async fn recover(
         producers,
         segments: Vec::new(),
         recovery: Recovery {
-            abandoned_rolls: abandoned.removed,
+            abandoned_rolls: u32::try_from(abandoned.unused.len()).unwrap_or(u32::MAX),
             cut_bytes: abandoned.dropped_bytes,
             ..Recovery::default()
         },
@@ -161,6 +161,7 @@ pub(super) async fn recover(
         return Err(recoverer.missing(start));
     }
     let end = recoverer.end(&bases).await?;
+    orphans.extend(abandoned.unused);
     for name in &orphans {
         recoverer.remove(name)?;
     }

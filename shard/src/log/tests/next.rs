@@ -267,3 +267,32 @@ fn what_a_torn_first_batch_takes_with_it_is_counted() {
         assert_holds(&log, &batches).await;
     });
 }
+
+#[test]
+fn a_log_that_is_refused_keeps_the_file_in_which_no_segment_began() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let ((mut log, _), mut batches) = (open(&dir, SMALL).await, Vec::new());
+        roll(&mut log, &mut batches);
+        log.close().await.unwrap();
+        let (mut log, _) = open(&dir, SMALL).await;
+        make_next(&mut log, &mut batches).await;
+        kill(log);
+        let next = files(&dir, "next").pop().unwrap();
+        std::fs::write(&next, b"a torn batch").unwrap();
+        let first = files(&dir, "log").remove(0);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let moved = elsewhere.path().join("segment");
+        std::fs::rename(&first, &moved).unwrap();
+        for _ in 0..2 {
+            let refused = Log::open(dir.path(), SMALL, restart()).await.unwrap_err();
+            assert!(matches!(refused, LogError::Damaged { .. }), "{refused}");
+            assert_eq!(std::fs::read(&next).unwrap(), b"a torn batch");
+        }
+        std::fs::rename(&moved, &first).unwrap();
+        let (log, recovery) = open(&dir, SMALL).await;
+        assert_eq!(recovery.abandoned_rolls, 1);
+        assert!(files(&dir, "next").is_empty());
+        assert_holds(&log, &batches).await;
+    });
+}
