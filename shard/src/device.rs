@@ -103,13 +103,6 @@ impl Devices {
     pub(crate) fn flushes(&self) -> usize {
         self.flushes
     }
-
-    /// A round of flushes takes everything that is written and waits for none.
-    pub(crate) fn begin_round(&self) {
-        for device in &*self.known.borrow() {
-            device.fresh.set(0);
-        }
-    }
 }
 
 /// One device, as one core sees it.
@@ -118,7 +111,7 @@ pub(crate) struct Device {
     id: u64,
     share: DirtyBounds,
     dirty: Cell<u64>,
-    /// Bytes written since the last round of flushes began.
+    /// Bytes written that no round of flushes has taken.
     fresh: Cell<u64>,
     /// Shards with appends that wait for room here, in the order they came.
     waiting: RefCell<VecDeque<ShardId>>,
@@ -219,6 +212,8 @@ pub(crate) struct Permits<'device> {
 pub(crate) struct Unflushed {
     device: RefCell<Option<Rc<Device>>>,
     bytes: Cell<u64>,
+    /// Those of them that no round of flushes has taken.
+    fresh: Cell<u64>,
     /// It is in line for room on its device.
     waits: Cell<bool>,
 }
@@ -241,11 +236,28 @@ impl Unflushed {
         if let Some(device) = &*self.device.borrow() {
             device.dirty.set(device.dirty.get() - before + bytes);
         }
+        if self.fresh.get() > bytes {
+            self.set_fresh(bytes);
+        }
+    }
+
+    /// A round of flushes has come to the shard: it takes all that is written, or passes over it because
+    /// its last flush is still under way.
+    pub(crate) fn taken(&self) {
+        self.set_fresh(0);
+    }
+
+    fn set_fresh(&self, bytes: u64) {
+        let before = self.fresh.replace(bytes);
+        if let Some(device) = &*self.device.borrow() {
+            device.fresh.set(device.fresh.get() - before + bytes);
+        }
     }
 
     /// The shard has written so much more. Whether a round of flushes is to begin because of it.
     pub(crate) fn wrote(&self, bytes: u64) -> bool {
         self.update(self.bytes.get() + bytes);
+        self.fresh.set(self.fresh.get() + bytes);
         let device = self.device.borrow();
         device.as_ref().is_some_and(|device| device.wrote(bytes))
     }
@@ -332,8 +344,13 @@ mod tests {
         assert_eq!(c.room(), Room::Free, "another device");
         a.update(0);
         assert_eq!(b.room(), Room::Free);
-        devices.begin_round();
+        b.taken();
         assert!(b.wrote(100), "a round has begun meanwhile");
+        assert!(!b.wrote(50));
+        a.wrote(30);
+        b.taken();
+        assert!(!a.wrote(69), "30 of its own were left out");
+        assert!(a.wrote(1));
     }
 
     #[test]

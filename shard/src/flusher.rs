@@ -74,6 +74,7 @@ impl Dirty {
         loop {
             let shard = self.shards.borrow_mut().pop()?;
             shard.duties.dirty.set(false);
+            shard.unflushed.taken();
             if is_free(&shard) {
                 return Some(shard);
             }
@@ -85,6 +86,7 @@ impl Dirty {
         let mut shards = std::mem::take(&mut *self.shards.borrow_mut());
         shards.retain(|shard| {
             shard.duties.dirty.set(false);
+            shard.unflushed.taken();
             is_free(shard)
         });
         shards
@@ -140,6 +142,7 @@ impl Flusher {
             let unhurried = std::mem::take(&mut *self.unhurried.borrow_mut());
             shards.extend(unhurried.into_iter().filter(|shard| {
                 shard.duties.unhurried.set(false);
+                shard.unflushed.taken();
                 is_free(shard)
             }));
         }
@@ -224,7 +227,6 @@ pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
             Either::Left(_) if flusher.stopping.get() => return,
             Either::Left(_) | Either::Right(_) => {}
         }
-        owner.devices().begin_round();
         round(&owner, flusher.take_background(), Urgency::Background).await;
         owner.round_has_ended();
     }

@@ -359,3 +359,40 @@ fn a_real_disk_is_written_no_more_than_the_bound_ahead_of_its_flushes() {
         bench.append(0, batch(&["x"])).await.unwrap();
     });
 }
+
+#[test]
+fn what_rounds_leave_out_counts_until_it_is_too_much() {
+    let dirty = DirtyBounds {
+        soft_bytes: 10_000,
+        hard_bytes: 100_000,
+    };
+    let periodic = Rig {
+        flush_interval: ms(50),
+        dirty,
+        ..rig(Durability::Periodic, 1)
+    };
+    let none = Rig {
+        stream: "orders",
+        ..rig(Durability::None, 1)
+    };
+    let streams = [periodic, none];
+    life_of_core(
+        &Simulation::new(21),
+        periodic,
+        &streams,
+        move |core| async move {
+            let (flushed, left_out) = (shards(periodic)[0], shards(none)[0]);
+            let dirty = || metric(&core, "felix_storage_dirty_bytes");
+            let mut most = 0;
+            for _ in 0..60 {
+                hand_over(&core, left_out, None).await.unwrap();
+                most = most.max(dirty());
+                // With a round after each.
+                hand_over(&core, flushed, None).await.unwrap();
+                runtime::sleep(ms(100)).await;
+            }
+            let most_allowed = periodic.dirty.soft_bytes + 2 * BATCH_BYTES as u64;
+            assert!(u64::try_from(most).unwrap() < most_allowed, "{most}");
+        },
+    );
+}
