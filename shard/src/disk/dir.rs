@@ -123,6 +123,18 @@ impl Dir {
         }
     }
 
+    /// Makes a new file with nothing in it, and does not open it: that takes no descriptor.
+    ///
+    /// # Errors
+    /// It exists already, or the disk's own fault.
+    pub fn mark(&self, name: &str) -> io::Result<()> {
+        match &self.kind {
+            Kind::Real(dir) => dir.mark(name),
+            #[cfg(test)]
+            Kind::Memory(dir) => dir.mark(name),
+        }
+    }
+
     /// Makes a new file, on a blocking thread.
     ///
     /// # Errors

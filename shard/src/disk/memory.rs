@@ -330,6 +330,18 @@ impl MemoryDir {
         Ok(self.file(name, &content))
     }
 
+    pub(super) fn mark(&self, name: &str) -> io::Result<()> {
+        self.disk.asked(Some(&self.path), "create");
+        if self.find(name).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if self.disk.fails(|faults| faults.create) {
+            return Err(broken());
+        }
+        self.names.put(name, &Rc::default());
+        Ok(())
+    }
+
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
         self.disk.asked(Some(&self.path), "remove");

@@ -1,7 +1,7 @@
 //! A directory of the file system.
 
 use super::real_file::{CLOSING, RealFile};
-use super::{Free, ReplaceError, descriptors, is_out_of_files};
+use super::{Free, ReplaceError, descriptors, is_out_of_files, sys};
 use crate::runtime;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -97,6 +97,17 @@ impl RealDir {
     /// It exists already, or the disk's own fault.
     pub(super) fn create_file(&self, name: &str) -> io::Result<RealFile> {
         RealFile::create(self.path.join(name))
+    }
+
+    /// Makes a new, empty file without opening it.
+    pub(super) fn mark(&self, name: &str) -> io::Result<()> {
+        let path = self.path.join(name);
+        match sys::make_empty(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            // Not every file system can.
+            Err(_) => RealFile::create(path).map(drop),
+            Ok(()) => Ok(()),
+        }
     }
 
     /// As [`RealDir::create_file`], on a blocking thread.
@@ -282,6 +293,20 @@ mod tests {
         make(&path, &mut refuse).unwrap();
         let mut fail = |_: &Path| Err(io::Error::other("the device failed"));
         assert!(make(&path, &mut fail).is_err());
+    }
+
+    #[test]
+    fn an_empty_file_is_made_once() {
+        let executor = LocalExecutorBuilder::new(Placement::Unbound).io_memory(64 << 10);
+        executor.make().unwrap().run(async {
+            let root = tempfile::tempdir().unwrap();
+            let dir = RealDir::open(&root.path().join("a")).await.unwrap();
+            dir.mark("failed").unwrap();
+            let found = std::fs::metadata(dir.path().join("failed")).unwrap();
+            assert!(found.is_file() && found.len() == 0);
+            let again = dir.mark("failed").unwrap_err();
+            assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        });
     }
 
     #[test]

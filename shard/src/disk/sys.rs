@@ -3,10 +3,13 @@
 
 use bytes::{BufMut, BytesMut};
 use glommio::io::BufferedFile;
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Reads up to `bytes_max` bytes at `position` to the end of `into`, from the page cache only
 /// (`preadv2` with `RWF_NOWAIT`). 0: the end of the file.
@@ -78,6 +81,21 @@ pub(super) fn begin_write_back(file: &File, position: u64, bytes: u64) {
             libc::SYNC_FILE_RANGE_WRITE,
         )
     };
+}
+
+/// Makes a new, empty file without opening it (`mknod`).
+///
+/// # Errors
+/// It exists already, the file system knows no such call, or the system's own fault.
+pub(super) fn make_empty(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    #[expect(unsafe_code, reason = "mknod has no safe wrapper in std")]
+    // SAFETY: the path ends with a zero byte and outlives the call.
+    let made = unsafe { libc::mknod(path.as_ptr(), libc::S_IFREG | 0o666, 0) };
+    if made != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// A file as the executor's ring knows it. Must be called on an executor's thread.

@@ -15,9 +15,10 @@ pub(crate) fn is_failed(dir: &Path) -> bool {
     !disk::is_gone(&dir.join(FAILED))
 }
 
-/// Leaves it for the next opening, as far as the disk still takes it.
+/// Leaves it for the next opening, as far as the disk still takes it. It takes no descriptor, since there
+/// may be none left.
 pub(super) fn leave_failed(dir: &Dir) {
-    match dir.create_file(FAILED) {
+    match dir.mark(FAILED) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => tracing::error!(
             dir = %dir.path().display(),
             %cause,

@@ -193,3 +193,19 @@ fn what_was_lost_counts_before_what_was_refused_beside_it() {
     }
     assert!(both > 10, "{both}");
 }
+
+#[test]
+fn word_of_a_failed_flush_is_left_though_no_descriptor_is() {
+    simulate(|disk| async move {
+        let mut log = opened().await;
+        append(&mut log, 1, 100);
+        disk.set_faults(Faults {
+            flush: 10_000,
+            ..Faults::default()
+        });
+        let failed = log.flush().unwrap().run().await;
+        disk.set_faults(NO_DESCRIPTORS);
+        assert!(!log.flushed(failed).unwrap_err().is_refusal());
+        assert_eq!(log.dir.size_of("failed").unwrap(), Some(0));
+    });
+}

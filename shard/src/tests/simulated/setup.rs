@@ -116,6 +116,8 @@ fn all_faults(random: &mut fastrand::Rng) -> Faults {
         sync: chance(300),
         stall: chance(300),
         slow: Duration::from_millis(20),
+        descriptors: chance(50),
+        names: chance(300),
         ..Faults::default()
     };
     let capacity = match random.u8(..6) {
