@@ -111,7 +111,10 @@ impl Story {
                 (id, model.promised(id), model.send_again(id))
             })
             .collect();
-        let more = self.simulation.draw(|random| random.usize(..3));
+        let more = self.simulation.draw(|random| match random.u8(..8) {
+            0 => random.usize(..16),
+            _ => random.usize(..3),
+        });
         for number in 0..more {
             let place = |records| Some(producer.borrow_mut().place(records));
             let (id, batch) = self

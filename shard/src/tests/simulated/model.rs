@@ -209,6 +209,8 @@ impl Model {
         self.told.acknowledged += 1;
         let offset = appended.base_offset;
         self.start = self.start.max(appended.log_start);
+        let end = offset.after(self.sent[&id].records());
+        self.end = self.end.max(end).max(self.start);
         if self.is_completed(id, offset, now) {
             return;
         }
@@ -224,12 +226,10 @@ impl Model {
         self.is_at(id, offset, now);
         let sent = self.batch(id);
         sent.answer = Some(offset);
-        let end = offset.after(sent.records());
         if let Some(time) = appended.append_time {
             let first = *sent.append_time.get_or_insert(time);
             assert_eq!(first, time, "the append time of batch {id} changed");
         }
-        self.end = self.end.max(end);
     }
 
     /// Whether the batch is acknowledged with where its first records are, or may be. Where the others
@@ -342,6 +342,7 @@ impl Model {
             told.1
         );
         self.start = self.start.max(told.0);
+        self.end = self.end.max(told.1);
     }
 
     /// The log was closed, and nothing went wrong.
