@@ -115,13 +115,14 @@ impl Story {
             0 => random.usize(..16),
             _ => random.usize(..3),
         });
-        for number in 0..more {
+        for _ in 0..more {
             let place = |records| Some(producer.borrow_mut().place(records));
             let (id, batch) = self
                 .simulation
                 .draw(|random| model.borrow_mut().send(random, self.wall(), place));
-            // Another log may have had no more than its first records.
-            let is_cut = number == 0 && producer.borrow().is_in_step();
+            // Another log may have had no more than its first records. Those would be there before
+            // what is sent again, whose places may be the last that are remembered.
+            let is_cut = sent.is_empty() && producer.borrow().is_in_step();
             let has_head = is_cut
                 && self.simulation.draw(fastrand::Rng::bool)
                 && self.place_head(router, cores, index, id);
