@@ -6,7 +6,7 @@
 use felix_tests::wire::Wire;
 use felix_tests::{Apache, Broker, Record, Stream, dump_log, felix_log, kcat, python};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const TOPIC: &str = "adopted.stream";
 const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
@@ -49,16 +49,20 @@ fn fill(apache: &Apache) {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Vec<String> {
-    fs::create_dir(to).unwrap();
-    let mut names = Vec::new();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        names.push(entry.file_name().into_string().unwrap());
-    }
+fn listed(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
     names.sort();
     names
+}
+
+fn copy(from: &Path, to: &Path) -> Vec<String> {
+    fs::create_dir(to).unwrap();
+    for name in listed(from) {
+        fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+    listed(to)
 }
 
 fn segments(names: &[String]) -> usize {
@@ -79,6 +83,19 @@ fn at(time: i64, broker: &Broker) -> i64 {
     offset.parse().unwrap_or_else(|_| panic!("{listed}"))
 }
 
+/// A broker whose next start adds a shard, in whose place is what Kafka has of the topic; that place,
+/// and the names of the files in it.
+fn put_in_place(apache: &Apache) -> (Broker, PathBuf, Vec<String>) {
+    // The stream's directory is there once one of its shards is.
+    let mut broker = Broker::start(&[Stream::new(TOPIC, 1)]);
+    assert!(broker.terminate().success());
+    let first = broker.shard_dir(TOPIC, 0);
+    let shard = first.with_file_name(format!("{TOPIC}-1"));
+    let names = copy(&apache.partition_dir(TOPIC, 0), &shard);
+    broker.set_streams(&[Stream::new(TOPIC, 2).stamped_by_producers()]);
+    (broker, shard, names)
+}
+
 #[test]
 fn a_log_of_apache_kafka_is_served_whole_and_written_on() {
     let apache = Apache::start();
@@ -87,17 +104,11 @@ fn a_log_of_apache_kafka_is_served_whole_and_written_on() {
     let count = CODECS.len() * RECORDS;
     assert_eq!(theirs.len(), count);
 
-    // The stream's directory is there once one of its shards is.
-    let mut broker = Broker::start(&[Stream::new(TOPIC, 1)]);
-    assert!(broker.terminate().success());
-    let first = broker.shard_dir(TOPIC, 0);
-    let shard = first.with_file_name(format!("{TOPIC}-1"));
-    let names = copy(&apache.partition_dir(TOPIC, 0), &shard);
+    let (mut broker, shard, names) = put_in_place(&apache);
     assert!(segments(&names) >= 3, "{names:?}");
     for theirs in ["leader-epoch-checkpoint", "partition.metadata"] {
         assert!(names.iter().any(|name| name == theirs), "{names:?}");
     }
-    broker.set_streams(&[Stream::new(TOPIC, 2).stamped_by_producers()]);
     broker.start_again();
     assert_eq!(broker.ready(), (200, "ok".to_owned()));
     assert_eq!(
@@ -160,10 +171,32 @@ fn a_log_of_apache_kafka_in_the_place_of_a_shard_that_was_made_is_refused_and_le
     let mut wire = Wire::connect(broker.port());
     assert_eq!(wire.produce(TOPIC, 1, b"refused").0, KAFKA_STORAGE_ERROR);
     assert_eq!(wire.produce(TOPIC, 0, b"served"), (0, 0));
-    let mut left: Vec<String> = fs::read_dir(&shard)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    left.sort();
-    assert_eq!(left, names);
+    assert_eq!(listed(&shard), names);
+}
+
+/// Records of an aborted transaction used to be handed to readers.
+#[test]
+fn a_log_of_apache_kafka_with_transactions_is_refused_and_left_alone() {
+    let apache = Apache::start();
+    drop(python::run("create.py", &[&apache.plain(), TOPIC], None));
+    drop(python::run("transact.py", &[&apache.plain(), TOPIC], None));
+    let (mut broker, shard, names) = put_in_place(&apache);
+    broker.start_again();
+    let (status, page) = broker.ready();
+    assert_eq!(status, 200);
+    assert!(page.contains(&format!("failed: {TOPIC}-1: ")), "{page}");
+    assert!(
+        page.contains("damaged at byte 0: a batch is part of a transaction"),
+        "{page}"
+    );
+    let mut wire = Wire::connect(broker.port());
+    assert_eq!(wire.produce(TOPIC, 1, b"refused").0, KAFKA_STORAGE_ERROR);
+    assert_eq!(wire.produce(TOPIC, 0, b"served"), (0, 0));
+    assert!(broker.terminate().success());
+    assert_eq!(listed(&shard), names);
+    let theirs = apache.partition_dir(TOPIC, 0);
+    for name in names {
+        let read = |dir: &Path| fs::read(dir.join(&name)).unwrap();
+        assert!(read(&shard) == read(&theirs), "{name} was changed");
+    }
 }

@@ -182,6 +182,12 @@ impl Header {
         self.attributes & CONTROL != 0
     }
 
+    /// Whether the batch belongs to a transaction, or ends one.
+    #[must_use]
+    pub const fn is_transactional(&self) -> bool {
+        self.attributes & TRANSACTIONAL != 0
+    }
+
     /// The rules for what a client sends, as far as the header goes.
     pub(super) fn check_client(&self) -> Result<(), BatchError> {
         self.codec()?;
@@ -192,7 +198,7 @@ impl Header {
         if self.is_control() {
             return Err(BatchError::Control);
         }
-        if self.attributes & TRANSACTIONAL != 0 {
+        if self.is_transactional() {
             return Err(BatchError::Transactional);
         }
         if self.is_append_time() {

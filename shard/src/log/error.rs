@@ -116,6 +116,8 @@ pub enum Fault {
     },
     /// The greatest generation there is: no leader could follow.
     LastGeneration,
+    /// Part of a transaction, of Apache Kafka's: nothing here says whether it was aborted.
+    Transaction,
     /// So near the greatest offset there is that nothing could be appended.
     NoRoom {
         /// The end of the log.
@@ -157,6 +159,11 @@ impl fmt::Display for Fault {
                 f,
                 "leader epoch {} is the greatest there is, and no leader can follow it",
                 Generation::MAX
+            ),
+            Self::Transaction => write!(
+                f,
+                "a batch is part of a transaction, which Felix has not, and records of an aborted \
+                 one would be read; copy the topic with a consumer that reads what is committed"
             ),
             Self::NoRoom { end } => {
                 write!(f, "there is no room for records after offset {end}")

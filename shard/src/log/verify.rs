@@ -76,9 +76,13 @@ pub(super) async fn verified(
     })
 }
 
-/// What makes a whole batch one that no broker wrote, though every checksum is right: indexes,
-/// generations or offsets could not go on from there. `end`: the position behind it.
+/// What makes a whole batch one that no broker of ours wrote, though every checksum is right: indexes,
+/// generations or offsets could not go on from there, or it is of another kind. `end`: the position
+/// behind it.
 pub(super) fn beyond_bounds(segment: &Segment, batch: &PlacedBatch, end: u64) -> Option<Fault> {
+    if batch.header().is_transactional() {
+        return Some(Fault::Transaction);
+    }
     let last = batch.last_offset();
     if last.since(segment.base()) > SEGMENT_SPAN_MAX || end > SEGMENT_SPAN_MAX {
         return Some(Fault::Span { last });

@@ -316,6 +316,9 @@ impl<'a> Verifier<'a> {
         if let Some(owed) = owed.filter(|owed| *owed != found) {
             return Ok(Err(Fault::Generation { owed, found }));
         }
+        if batch.header().is_transactional() {
+            return Ok(Err(Fault::Transaction));
+        }
         let position = batches.position();
         let last = batch.last_offset();
         let is_too_far = last.since(segment.base) > SEGMENT_SPAN_MAX
@@ -388,7 +391,10 @@ impl<'a> Verifier<'a> {
         fault: Fault,
         end: Offset,
     ) -> io::Result<Option<Fault>> {
-        let is_never_cut = matches!(fault, Fault::Span { .. } | Fault::LastGeneration);
+        let is_never_cut = matches!(
+            fault,
+            Fault::Span { .. } | Fault::LastGeneration | Fault::Transaction
+        );
         let (file, position) = (segment.name(), batches.position());
         if is_never_cut || end < self.verdict.recovery_point {
             self.find(&file, position, fault.to_string(), Consequence::Fatal);
