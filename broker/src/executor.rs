@@ -3,7 +3,7 @@
 
 use crate::device_waiters;
 use felix_core::CpuId;
-use felix_core::limits::THREADS_AHEAD_MAX;
+use felix_core::limits::{OPENING_THREADS_MAX, THREADS_AHEAD_MAX};
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use std::ffi::CString;
 use std::future::Future;
@@ -20,10 +20,10 @@ const PREEMPT_TIMER: Duration = Duration::from_micros(200);
 /// Threads of a core for file work that is not on the ring: a sync of a directory after a roll, a
 /// small file replaced. A shard has `FILE_WORK_PER_SHARD_MAX` such pieces of work under way at most, so a
 /// device that is stuck under a few leaves the others threads; and what is done ahead of appends and
-/// flushes, by however many shards of a device, leaves some to what somebody waits for.
-const BLOCKING_THREADS: usize = 16;
+/// flushes, by however many shards of a device, leaves some to what somebody waits for, and so do openings.
+const BLOCKING_THREADS: usize = 32;
 
-const _: () = assert!(THREADS_AHEAD_MAX < BLOCKING_THREADS);
+const _: () = assert!(THREADS_AHEAD_MAX + OPENING_THREADS_MAX < BLOCKING_THREADS);
 
 /// Runs `life` to its end on the calling thread, which is the core's from here on and is kept on
 /// the processor.

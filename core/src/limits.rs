@@ -173,9 +173,21 @@ pub const DEVICE_WAITERS_MAX: usize = FILES_FLUSHED_AT_ONCE_MAX
 /// open are served meanwhile.
 pub const SHARDS_OPENING_MAX: usize = 4;
 
+/// Shards of one core that are still being opened when nobody waits for them any more, because their
+/// devices hang or they have much to read: each takes one of the core's threads at most. With more than
+/// that the others wait.
+pub const OPENINGS_LATE_MAX: usize = 2 * SHARDS_OPENING_MAX;
+
 /// Shards of one core whose segments are written once more at once, after a failed write or flush: each
 /// takes the space of a segment while it does.
 pub const REWRITES_IN_FLIGHT_MAX: usize = 1;
+
+/// Those that nobody waits for any more: they have their space all the same.
+pub const REWRITES_LATE_MAX: usize = 2;
+
+/// Threads that the openings of a core's shards hold at once, where the devices of all of them hang.
+pub const OPENING_THREADS_MAX: usize =
+    SHARDS_OPENING_MAX + OPENINGS_LATE_MAX + REWRITES_IN_FLIGHT_MAX + REWRITES_LATE_MAX;
 
 /// Batches of one producer whose landing place a shard remembers, so that one that is sent again is
 /// answered with it (claim 184). Clients have five on the way at most. A producer that has written

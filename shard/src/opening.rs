@@ -1,17 +1,24 @@
 //! Opening the logs of the shards that a core owns.
 
+use crate::disk;
 use crate::event::{Event, step_aside};
 use crate::log::{self, Log, LogError, OpenReason, Opening, Recovery};
 use crate::owner::Owner;
+use crate::runtime;
 use crate::shard::{Failure, Shard};
 use crate::spec::ShardSpec;
 use felix_core::Generation;
-use felix_core::limits::SHARDS_OPENING_MAX;
-use futures_util::{StreamExt, stream};
+use futures_util::future::{Either, select};
 use std::cell::Cell;
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How long an opening may go on once the core closes.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Shards that are being opened for the first time.
 #[derive(Debug, Default)]
@@ -55,38 +62,51 @@ impl Owner {
         self.opening.begun(own.len());
         self.look(Duration::ZERO);
         let owner = Rc::clone(self);
-        self.tasks().spawn("opening", async move {
-            stream::iter(own)
-                .map(|shard| {
-                    let suspect = Arc::clone(shard.suspect());
-                    let opening = Box::pin(suspect.doing(owner.open_shard(shard)));
-                    owner.reopenings.places.hold(opening)
-                })
-                // With those that have given up their places.
-                .buffer_unordered(2 * SHARDS_OPENING_MAX)
-                .for_each(|()| async {})
-                .await;
+        self.tasks().spawn("openings", async move {
+            // A task for each: those that wait for something hold up no others.
+            for shard in own {
+                let suspect = Arc::clone(shard.suspect());
+                let opening = suspect.doing(Rc::clone(&owner).open_shard(shard));
+                owner.tasks().spawn("opening", opening);
+                runtime::breathe().await;
+            }
         });
     }
 
-    async fn open_shard(self: &Rc<Self>, shard: Rc<Shard>) {
-        if !self.is_closing() {
-            match self.open_log(&shard).await {
-                Ok(log) => {
-                    self.take_log(&shard, log);
-                    self.look_after_opened(&shard);
-                    while self.forget_producers() {
-                        step_aside().await;
-                    }
-                    self.announce(&shard);
+    async fn open_shard(self: Rc<Self>, shard: Rc<Shard>) {
+        let opening = Box::pin(self.open_log(&shard));
+        match self.unless_closing(opening).await {
+            Some(Ok(log)) => {
+                self.take_log(&shard, log);
+                self.look_after_opened(&shard);
+                while self.forget_producers() {
+                    step_aside().await;
                 }
-                Err(failure) => {
-                    let effects = shard.fail(failure);
-                    self.apply(&shard, effects);
-                }
+                self.announce(&shard);
             }
+            Some(Err(failure)) => {
+                let effects = shard.fail(failure);
+                self.apply(&shard, effects);
+            }
+            None => {}
         }
         self.opening.ended();
+    }
+
+    /// What an opening comes to; `None`: the core closes. One that is under way then may go on for a
+    /// little while, and is given up at any point, as by a crash: its device may hang.
+    pub(crate) async fn unless_closing<T>(&self, opening: impl Future<Output = T>) -> Option<T> {
+        if self.is_closing() {
+            return None;
+        }
+        let closed = pin!(async {
+            self.closed().until(|| self.is_closing()).await;
+            runtime::sleep(CLOSING_PATIENCE).await;
+        });
+        match select(pin!(opening), closed).await {
+            Either::Left((opened, _)) => Some(opened),
+            Either::Right(((), _)) => None,
+        }
     }
 
     /// The shard has its log, for the first time or again.
@@ -98,29 +118,34 @@ impl Owner {
     /// Opens the shard's log, for the first time or again.
     pub(crate) async fn open_log(&self, shard: &Shard) -> Result<Log, Failure> {
         let spec = shard.spec();
-        if let Some(failure) = lost(shard) {
-            return Err(failure);
-        }
-        let opening = Opening {
-            reason: OpenReason::Restart,
-            generation_floor: spec.generation_floor.max(shard.last_generation()),
-            is_floor_noted: spec.is_floor_noted && shard.last_generation() == Generation::default(),
-            now: self.clock().wall(),
-            verify: self.config.verify_on_open,
-            failed: shard.is_in_doubt(),
-            kept_free_bytes: self.space().kept_free_bytes(),
+        let places = &self.reopenings.places;
+        let was_failed = places.hold(self.look_for_log(shard)).await?;
+        let failed = shard.is_in_doubt();
+        let opened = async {
+            let begun = self.clock().monotonic();
+            let opening = Opening {
+                reason: OpenReason::Restart,
+                generation_floor: spec.generation_floor.max(shard.last_generation()),
+                is_floor_noted: spec.is_floor_noted
+                    && shard.last_generation() == Generation::default(),
+                now: self.clock().wall(),
+                verify: self.config.verify_on_open,
+                failed,
+                kept_free_bytes: self.space().kept_free_bytes(),
+            };
+            let opened = self.open_with_reserve(spec, opening).await;
+            let now = self.clock().monotonic();
+            self.metrics().recovery_us.record(begun, now);
+            opened
         };
-        let begun = self.clock().monotonic();
-        let opened = self.open_with_reserve(spec, opening);
-        let opened = if opening.failed || log::is_failed(&spec.directory) {
-            // What it has to write again takes space that others shall not count on meanwhile.
-            self.reopenings.rewrites.hold(opened).await
+        // What it has to write again takes space that others shall not count on meanwhile.
+        let places = if failed || was_failed {
+            &self.reopenings.rewrites
         } else {
-            opened.await
+            places
         };
         let metrics = self.metrics();
-        metrics.recovery_us.record(begun, self.clock().monotonic());
-        let (log, recovery) = opened?;
+        let (log, recovery) = places.hold(opened).await?;
         metrics.recovery_cut_bytes.add(recovery.cut_bytes);
         let rebuilt = u64::from(recovery.rebuilt_indexes);
         metrics.recovery_rebuilt_indexes.add(rebuilt);
@@ -132,6 +157,30 @@ impl Owner {
         }
         tracing::debug!(shard = spec.name, ?recovery, "recovered");
         Ok(log)
+    }
+
+    /// Whether the disk failed the shard's log before, unless the log counts as lost.
+    async fn look_for_log(&self, shard: &Shard) -> Result<bool, Failure> {
+        let was_open = shard.was_open();
+        let spec = shard.spec().clone();
+        let look = move |directory: &Path| {
+            let lost = if was_open {
+                // Nothing may be made in its place, whoever made it.
+                spec.lost_since_open()
+            } else {
+                spec.lost()
+            };
+            match lost {
+                Some(reason) => Err(Failure {
+                    reason,
+                    // A disk that went away while it was in use may come back in the same way.
+                    may_pass: was_open,
+                    leaves_doubt: false,
+                }),
+                None => Ok(log::is_failed(directory)),
+            }
+        };
+        disk::ask(&shard.spec().directory, look).await
     }
 
     /// Opens a log; where there is no space for its tables, once more without the reserve.
@@ -155,21 +204,4 @@ impl Owner {
     pub(crate) async fn opened(&self) {
         self.opening.all().await;
     }
-}
-
-/// Why the shard's log counts as lost, if it does.
-fn lost(shard: &Shard) -> Option<Failure> {
-    let was_open = shard.was_open();
-    let reason = if was_open {
-        // Nothing may be made in its place, whoever made it.
-        shard.spec().lost_since_open()
-    } else {
-        shard.spec().lost()
-    };
-    reason.map(|reason| Failure {
-        reason,
-        // A disk that went away while it was in use may come back in the same way.
-        may_pass: was_open,
-        leaves_doubt: false,
-    })
 }

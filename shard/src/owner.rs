@@ -11,6 +11,7 @@ use crate::device::Devices;
 use crate::event::{Credits, Event, Permit, Tasks, step_aside};
 use crate::flusher::Flusher;
 use crate::keeper::Keeper;
+use crate::log::FailureNote;
 use crate::message::{Body, Parts, ReadRequest, Request};
 use crate::metrics::CoreMetrics;
 use crate::opening::Openings;
@@ -279,6 +280,9 @@ impl Owner {
             self.flusher.add(shard);
         }
         self.apply_bounds(shard, effects);
+        if let Some(note) = shard.take_failure_note() {
+            self.leave(shard, note);
+        }
         if effects.failed {
             self.metrics.failed_shards.increment();
             self.tail.borrow_mut().forget(shard.id());
@@ -306,6 +310,19 @@ impl Owner {
         if effects.room {
             self.unpark(shard);
         }
+    }
+
+    /// Leaves word beside the shard's log that its disk has failed. Nothing waits for it but the
+    /// next opening: the disk may hang by now.
+    fn leave(&self, shard: &Rc<Shard>, note: FailureNote) {
+        shard.duties.noting.set(true);
+        let noted = Rc::clone(shard);
+        let leaving = async move {
+            note.leave().await;
+            noted.duties.noting.set(false);
+        };
+        let leaving = Arc::clone(shard.suspect()).doing(leaving);
+        self.tasks.spawn("notes of failures", leaving);
     }
 
     /// What the shards of this core know of idempotent producers.

@@ -6,7 +6,9 @@ use crate::owner::Owner;
 use crate::places::Places;
 use crate::runtime;
 use crate::shard::Shard;
-use felix_core::limits::{REWRITES_IN_FLIGHT_MAX, SHARDS_OPENING_MAX};
+use felix_core::limits::{
+    OPENINGS_LATE_MAX, REWRITES_IN_FLIGHT_MAX, REWRITES_LATE_MAX, SHARDS_OPENING_MAX,
+};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::rc::Rc;
@@ -19,24 +21,26 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How long an opening, or a segment that is written once more, holds up the next: far longer than a
-/// segment takes.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an opening holds up the next: far longer than one takes that has nothing to read.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same of one that writes segments once more: far longer than a segment takes.
+const REWRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a core keeps for shards that are opened again.
 #[derive(Debug)]
 pub(crate) struct Reopenings {
-    /// Opening reads and writes whole segments: as many at once as at a start.
+    /// Opening reads whole segments: as many at once as at a start.
     pub(crate) places: Places,
-    /// For those of them, and of those at a start, that write segments once more.
+    /// For those, then and at a start, that write segments once more.
     pub(crate) rewrites: Places,
 }
 
 impl Default for Reopenings {
     fn default() -> Self {
         Self {
-            places: Places::new(SHARDS_OPENING_MAX, PATIENCE, SHARDS_OPENING_MAX),
-            rewrites: Places::new(REWRITES_IN_FLIGHT_MAX, PATIENCE, 1),
+            places: Places::new(SHARDS_OPENING_MAX, PATIENCE, OPENINGS_LATE_MAX),
+            rewrites: Places::new(REWRITES_IN_FLIGHT_MAX, REWRITE_PATIENCE, REWRITES_LATE_MAX),
         }
     }
 }
@@ -59,7 +63,7 @@ impl Owner {
                 pause = (pause * 2).min(PAUSE_MAX);
                 let attempt = owner.try_again(&shard, pause);
                 let attempt = Box::pin(Arc::clone(shard.suspect()).doing(attempt));
-                if owner.reopenings.places.hold(attempt).await {
+                if attempt.await {
                     return;
                 }
             }
@@ -77,11 +81,12 @@ impl Owner {
 
     /// One attempt; whether the shard is open. `pause`: to the next one.
     async fn try_again(self: &Rc<Self>, shard: &Rc<Shard>, pause: Duration) -> bool {
-        if self.is_closing() {
-            return false;
-        }
         let name = &*shard.spec().name;
-        match self.open_log(shard).await {
+        let opening = Box::pin(self.open_log(shard));
+        let Some(opened) = self.unless_closing(opening).await else {
+            return false;
+        };
+        match opened {
             Ok(log) => {
                 self.metrics().reopened.increment();
                 let generation = log.generation();

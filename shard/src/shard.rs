@@ -31,7 +31,7 @@ pub(crate) use writer::Writer;
 use crate::call::{Uncommitted, Unplaced};
 use crate::device::{Device, Room, Unflushed};
 use crate::event::Credits;
-use crate::log::{Log, LogError, Read, Search, Wanted};
+use crate::log::{FailureNote, Log, LogError, Read, Search, Wanted};
 use crate::producer_memory::ProducerShare;
 use crate::settling;
 use crate::spec::ShardSpec;
@@ -66,6 +66,8 @@ pub(crate) struct Shard {
     /// Its share of the core's cold reads: readers of a device that is stuck leave others some.
     pub(crate) cold_reads: Credits,
     pub(crate) heavy_searches: Credits,
+    /// Word of a failure of its log, until it is taken to be left beside it.
+    failure_note: RefCell<Option<FailureNote>>,
 }
 
 #[derive(Debug)]
@@ -150,6 +152,7 @@ impl Shard {
             unflushed: Unflushed::default(),
             cold_reads: Credits::new(COLD_READS_IN_FLIGHT_PER_SHARD_MAX),
             heavy_searches: Credits::new(1),
+            failure_note: RefCell::default(),
         }
     }
 

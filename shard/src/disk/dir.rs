@@ -4,10 +4,10 @@
 use super::memory::{MemoryDir, MemoryFile};
 use super::real_dir::RealDir;
 use super::real_file::RealFile;
-use super::{File, Free};
+use super::{Calls, File, Free};
 use crate::event::Credits;
+use crate::runtime;
 use felix_core::limits::FILE_WORK_PER_SHARD_MAX;
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -87,15 +87,23 @@ impl Dir {
         }
     }
 
-    /// The names in it, in order. Temporary files that a crash left behind are removed.
-    ///
-    /// # Errors
-    /// The disk's own fault.
-    pub fn list(&self) -> io::Result<Vec<OsString>> {
+    /// Has `job` do what may wait for the device, on a blocking thread: one thread for several calls.
+    pub async fn aside<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Calls<'_>) -> T + Send + 'static,
+    ) -> T {
+        let _thread = self.aside.permit().await;
         match &self.kind {
-            Kind::Real(dir) => dir.list(),
+            Kind::Real(dir) => {
+                let path = dir.path().to_owned();
+                runtime::blocking(move || job(&Calls::real(&path))).await
+            }
             #[cfg(test)]
-            Kind::Memory(dir) => dir.list(),
+            Kind::Memory(dir) => {
+                runtime::breathe().await;
+                dir.pass_aside().await;
+                job(&Calls::memory(dir))
+            }
         }
     }
 
@@ -107,11 +115,12 @@ impl Dir {
         match &self.kind {
             Kind::Real(dir) => Ok(dir.open_file(name).await?.map(|file| self.real(file))),
             #[cfg(test)]
-            Kind::Memory(dir) => Ok(dir.open_file(name)?.map(|file| self.memory(file))),
+            Kind::Memory(dir) => Ok(dir.open_file(name).await?.map(|file| self.memory(file))),
         }
     }
 
-    /// Makes a new file. It is there for good after [`Dir::sync`].
+    /// Makes a new file, on the core's own thread: for a roll that nobody has prepared. It is there for
+    /// good after [`Dir::sync`].
     ///
     /// # Errors
     /// It exists already, or the disk's own fault.
@@ -120,18 +129,6 @@ impl Dir {
             Kind::Real(dir) => dir.create_file(name).map(|file| self.real(file)),
             #[cfg(test)]
             Kind::Memory(dir) => dir.create_file(name).map(|file| self.memory(file)),
-        }
-    }
-
-    /// Makes a new file with nothing in it, and does not open it: that takes no descriptor.
-    ///
-    /// # Errors
-    /// It exists already, or the disk's own fault.
-    pub fn mark(&self, name: &str) -> io::Result<()> {
-        match &self.kind {
-            Kind::Real(dir) => dir.mark(name),
-            #[cfg(test)]
-            Kind::Memory(dir) => dir.mark(name),
         }
     }
 
@@ -148,7 +145,7 @@ impl Dir {
                 .map(|file| self.real(file)),
             #[cfg(test)]
             Kind::Memory(dir) => {
-                crate::runtime::breathe().await;
+                runtime::breathe().await;
                 dir.pass_aside().await;
                 dir.create_file(name).map(|file| self.memory(file))
             }
@@ -168,7 +165,7 @@ impl Dir {
             Kind::Real(dir) => dir.rename_aside(from, to).await?,
             #[cfg(test)]
             Kind::Memory(dir) => {
-                crate::runtime::breathe().await;
+                runtime::breathe().await;
                 dir.pass_aside().await;
                 dir.rename(from, to)?;
             }
@@ -177,32 +174,13 @@ impl Dir {
         Ok(())
     }
 
-    /// Removes a file, if it is there. It is gone for good after [`Dir::sync`].
-    ///
-    /// # Errors
-    /// The disk's own fault.
-    pub fn remove_file(&self, name: &str) -> io::Result<()> {
-        match &self.kind {
-            Kind::Real(dir) => dir.remove_file(name),
-            #[cfg(test)]
-            Kind::Memory(dir) => dir.remove_file(name),
-        }
-    }
-
     /// Removes a file, if it is there, on a blocking thread.
     ///
     /// # Errors
     /// The disk's own fault.
     pub async fn discard_file(&self, name: &str) -> io::Result<()> {
-        let _thread = self.aside.permit().await;
-        match &self.kind {
-            Kind::Real(dir) => dir.discard_file(name).await,
-            #[cfg(test)]
-            Kind::Memory(dir) => {
-                dir.pass_aside().await;
-                dir.remove_file(name)
-            }
-        }
+        let name = name.to_owned();
+        self.aside(move |calls| calls.remove(&name)).await
     }
 
     /// Cuts a file that nobody has open to `bytes`, if it is there, on a blocking thread.
@@ -221,7 +199,7 @@ impl Dir {
         }
     }
 
-    /// Gives a file another name, in the place of the one that has it, if one does. It has it for
+    /// Gives a file another name, on the core's own thread: for a roll that waits for it. It has it for
     /// good after [`Dir::sync`].
     ///
     /// # Errors
@@ -259,7 +237,8 @@ impl Dir {
         }
     }
 
-    /// The size of a file in bytes; `None` where there is none of that name.
+    /// The size of a file in bytes, asked on the core's own thread: for a roll whose file has its name
+    /// already. `None` where there is none of that name.
     ///
     /// # Errors
     /// The disk's own fault.
@@ -268,18 +247,6 @@ impl Dir {
             Kind::Real(dir) => dir.size_of(name),
             #[cfg(test)]
             Kind::Memory(dir) => dir.size_of(name),
-        }
-    }
-
-    /// The whole of a small file; `None` where there is none of that name.
-    ///
-    /// # Errors
-    /// The disk's own fault.
-    pub fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        match &self.kind {
-            Kind::Real(dir) => dir.load(name),
-            #[cfg(test)]
-            Kind::Memory(dir) => dir.load(name),
         }
     }
 
@@ -336,7 +303,8 @@ mod tests {
             for task in tasks {
                 task.join().await;
             }
-            assert_eq!(dir.list().unwrap(), ["next", "other", "table"]);
+            let names = dir.aside(|calls| calls.list()).await.unwrap();
+            assert_eq!(names, ["next", "other", "table"]);
         });
     }
 }

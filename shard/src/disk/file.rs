@@ -96,11 +96,15 @@ impl File {
     ///
     /// # Errors
     /// The disk's own fault.
-    pub fn size(&self) -> io::Result<u64> {
+    pub async fn size(&self, patience: Patience) -> io::Result<u64> {
+        let _thread = match patience {
+            Patience::Now => None,
+            Patience::Wait => Some(self.aside.permit().await),
+        };
         match &self.kind {
-            Kind::Real(file) => file.size(),
+            Kind::Real(file) => file.size(patience).await,
             #[cfg(test)]
-            Kind::Memory(file) => Ok(file.size()),
+            Kind::Memory(file) => Ok(file.size(patience).await),
         }
     }
 
@@ -116,7 +120,7 @@ impl File {
         }
     }
 
-    /// Cuts the file to `bytes`.
+    /// Cuts the file to `bytes`, on the core's own thread: takes back what an append has just written.
     ///
     /// # Errors
     /// The disk's own fault.
@@ -152,7 +156,7 @@ impl File {
         match &self.kind {
             Kind::Real(file) => file.truncate_aside(bytes).await,
             #[cfg(test)]
-            Kind::Memory(file) => file.truncate(bytes),
+            Kind::Memory(file) => file.truncate_aside(bytes).await,
         }
     }
 

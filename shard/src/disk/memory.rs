@@ -127,6 +127,8 @@ impl MemoryDisk {
     }
 
     pub(super) fn is_gone(&self, path: &Path) -> bool {
+        self.held.on_core(Some(path), "look for it");
+        self.held.on_core(path.parent(), "look for a file");
         let dirs = self.dirs.borrow();
         let names = path.parent().and_then(|dir| dirs.get(dir));
         let name = path.file_name().and_then(|name| name.to_str());
@@ -137,6 +139,7 @@ impl MemoryDisk {
     }
 
     pub(super) fn is_empty(&self, dir: &Path) -> bool {
+        self.held.on_core(Some(dir), "look into it");
         let dirs = self.dirs.borrow();
         dirs.get(dir)
             .is_some_and(|names| names.cached.borrow().is_empty())
@@ -174,6 +177,7 @@ impl MemoryDisk {
     pub(super) async fn open_dir(self: &Rc<Self>, path: &Path) -> io::Result<MemoryDir> {
         self.asked(Some(path), "open a directory");
         breathe().await;
+        self.held.pass_aside(Some(path)).await;
         let names = Rc::clone(self.dirs.borrow_mut().entry(path.to_owned()).or_default());
         Ok(MemoryDir {
             path: path.to_owned(),
@@ -298,26 +302,32 @@ impl MemoryDir {
         }
     }
 
+    /// As from [`super::Calls`], or from the core itself.
+    fn asked(&self, what: &'static str) {
+        self.disk.asked(Some(&self.path), what);
+        self.disk.held.on_core(Some(&self.path), what);
+    }
+
     fn find(&self, name: &str) -> Option<Rc<Content>> {
         self.names.cached.borrow().get(name).cloned()
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn list(&self) -> io::Result<Vec<OsString>> {
-        self.disk.asked(Some(&self.path), "list");
+        self.asked("list");
         let mut names = self.names.cached.borrow_mut();
         names.retain(|name, _| !name.ends_with(TEMPORARY));
         Ok(names.keys().map(OsString::from).collect())
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
-    pub(super) fn open_file(&self, name: &str) -> io::Result<Option<MemoryFile>> {
+    pub(super) async fn open_file(&self, name: &str) -> io::Result<Option<MemoryFile>> {
         self.disk.asked(Some(&self.path), "open");
+        self.disk.held.pass(Some(&self.path)).await;
         Ok(self.find(name).map(|content| self.file(name, &content)))
     }
 
     pub(super) fn create_file(&self, name: &str) -> io::Result<MemoryFile> {
-        self.disk.asked(Some(&self.path), "create");
+        self.asked("create");
         if self.find(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -331,7 +341,7 @@ impl MemoryDir {
     }
 
     pub(super) fn mark(&self, name: &str) -> io::Result<()> {
-        self.disk.asked(Some(&self.path), "create");
+        self.asked("create");
         if self.find(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -344,14 +354,14 @@ impl MemoryDir {
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
-        self.disk.asked(Some(&self.path), "remove");
+        self.asked("remove");
         self.names.take(name);
         Ok(())
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
-        self.disk.asked(Some(&self.path), "cut");
+        self.asked("cut");
         if let Some(content) = self.find(name) {
             content.resize(place(bytes));
         }
@@ -359,7 +369,7 @@ impl MemoryDir {
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.asked(Some(&self.path), "rename");
+        self.asked("rename");
         let content = self.find(from).ok_or(io::ErrorKind::NotFound)?;
         if self.disk.fails(|faults| faults.names) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -398,11 +408,12 @@ impl MemoryDir {
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn size_of(&self, name: &str) -> io::Result<Option<u64>> {
+        self.asked("measure");
         Ok(self.find(name).map(|content| content.size() as u64))
     }
 
     pub(super) fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        self.disk.asked(Some(&self.path), "load");
+        self.asked("load");
         if self.disk.fails(|faults| faults.read) {
             return Err(broken());
         }
@@ -415,13 +426,13 @@ impl MemoryDir {
     }
 
     pub(super) async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
+        self.pass_aside().await;
         let number = self.temporary.replace(self.temporary.get() + 1);
         let temporary = format!("{name}.{number}{TEMPORARY}");
         let file = self
             .create_file(&temporary)
             .map_err(ReplaceError::Unwritten)?;
         breathe().await;
-        self.pass_aside().await;
         let written = match file.write_at(&bytes, 0) {
             Ok(()) => file.flush().await,
             Err(cause) => Err(cause),

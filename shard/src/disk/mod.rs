@@ -6,6 +6,7 @@
 //! blocking threads. Where the thread runs a simulation, the disk is one in memory, which loses what
 //! a device would lose.
 
+mod calls;
 mod descriptors;
 mod dir;
 mod file;
@@ -21,12 +22,13 @@ mod reserve;
 mod sys;
 
 pub use crate::runtime::breathe;
+pub use calls::Calls;
 pub(crate) use descriptors::{keep_open, open_files};
 pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
 pub use free::Free;
 pub(crate) use last_words::add_to_file;
-pub(crate) use presence::{is_empty, is_gone};
+pub(crate) use presence::{ask, is_empty, is_gone};
 pub(crate) use real_file::device_reads;
 pub use refusal::{is_full, is_out_of_files};
 pub use reserve::Reserve;

@@ -2,8 +2,24 @@
 
 #[cfg(test)]
 use super::memory;
+use crate::runtime;
 use std::io;
 use std::path::Path;
+
+/// Has `job` ask after what is in `dir`, on a blocking thread.
+pub(crate) async fn ask<T: Send + 'static>(
+    dir: &Path,
+    job: impl FnOnce(&Path) -> T + Send + 'static,
+) -> T {
+    #[cfg(test)]
+    if let Some(disk) = memory::current() {
+        runtime::breathe().await;
+        disk.held.pass_aside(Some(dir)).await;
+        return job(dir);
+    }
+    let dir = dir.to_owned();
+    runtime::blocking(move || job(&dir)).await
+}
 
 /// Whether there is no such file or directory. One that may not be looked at may be there.
 pub(crate) fn is_gone(path: &Path) -> bool {

@@ -1,11 +1,11 @@
 //! A directory of the file system.
 
+use super::calls::{self, if_there};
 use super::real_file::{CLOSING, RealFile};
-use super::{Free, ReplaceError, descriptors, is_out_of_files, sys};
+use super::{Free, ReplaceError, descriptors, is_out_of_files};
 use crate::runtime;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,26 +35,24 @@ impl RealDir {
     pub(super) async fn open(path: &Path) -> io::Result<Self> {
         let parent = path.parent().map(Path::to_owned).unwrap_or_default();
         let is_known = SYNCED.with_borrow(|synced| synced.contains(&parent));
-        let there = path.metadata().ok().filter(std::fs::Metadata::is_dir);
-        let found = match there.filter(|_| is_known) {
-            Some(found) => found,
-            None => {
-                let made = path.to_owned();
-                let make_it = move || {
-                    make(&made, &mut sync)?;
-                    made.metadata()
-                };
-                SYNCED.with_borrow_mut(|synced| synced.remove(&parent));
-                let found = runtime::blocking(make_it).await?;
+        let found = runtime::blocking({
+            let path = path.to_owned();
+            move || find(&path, is_known)
+        });
+        match found.await {
+            Ok(device) => {
                 SYNCED.with_borrow_mut(|synced| synced.insert(parent));
-                found
+                Ok(Self {
+                    path: path.to_owned(),
+                    device,
+                    temporary: Cell::new(0),
+                })
             }
-        };
-        Ok(Self {
-            path: path.to_owned(),
-            device: found.dev(),
-            temporary: Cell::new(0),
-        })
+            Err(error) => {
+                SYNCED.with_borrow_mut(|synced| synced.remove(&parent));
+                Err(error)
+            }
+        }
     }
 
     /// Where it lies.
@@ -67,28 +65,9 @@ impl RealDir {
         self.device
     }
 
-    /// The names in it, in order. Temporary files that a crash left behind are removed.
-    pub(super) fn list(&self) -> io::Result<Vec<OsString>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            if name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes()) {
-                std::fs::remove_file(self.path.join(&name))?;
-            } else {
-                names.push(name);
-            }
-        }
-        names.sort();
-        Ok(names)
-    }
-
     /// Opens a file of the directory; `None` where there is none of that name.
     pub(super) async fn open_file(&self, name: &str) -> io::Result<Option<RealFile>> {
-        match RealFile::open(self.path.join(name)).await {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_there(RealFile::open(self.path.join(name)).await)
     }
 
     /// Makes a new file. It is there for good after [`RealDir::sync`].
@@ -97,17 +76,6 @@ impl RealDir {
     /// It exists already, or the disk's own fault.
     pub(super) fn create_file(&self, name: &str) -> io::Result<RealFile> {
         RealFile::create(self.path.join(name))
-    }
-
-    /// Makes a new, empty file without opening it.
-    pub(super) fn mark(&self, name: &str) -> io::Result<()> {
-        let path = self.path.join(name);
-        match sys::make_empty(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // Not every file system can.
-            Err(_) => RealFile::create(path).map(drop),
-            Ok(()) => Ok(()),
-        }
     }
 
     /// As [`RealDir::create_file`], on a blocking thread.
@@ -121,17 +89,6 @@ impl RealDir {
         runtime::blocking(move || std::fs::rename(from, to)).await
     }
 
-    /// Removes a file, if it is there. It is gone for good after [`RealDir::sync`].
-    pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
-        unless_gone(std::fs::remove_file(self.path.join(name)))
-    }
-
-    /// As [`RealDir::remove_file`], on a blocking thread.
-    pub(super) async fn discard_file(&self, name: &str) -> io::Result<()> {
-        let path = self.path.join(name);
-        runtime::blocking(move || unless_gone(std::fs::remove_file(path))).await
-    }
-
     /// Cuts a file to `bytes`, if it is there, on a blocking thread.
     pub(super) async fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
         let path = self.path.join(name);
@@ -141,7 +98,7 @@ impl RealDir {
                 .open(path)?
                 .set_len(bytes)
         };
-        runtime::blocking(move || unless_gone(cut())).await
+        runtime::blocking(move || if_there(cut()).map(drop)).await
     }
 
     /// Gives a file another name, in the place of the one that has it, if one does.
@@ -172,20 +129,7 @@ impl RealDir {
 
     /// The size of a file in bytes; `None` where there is none of that name.
     pub(super) fn size_of(&self, name: &str) -> io::Result<Option<u64>> {
-        match std::fs::metadata(self.path.join(name)) {
-            Ok(found) => Ok(Some(found.len())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The whole of a small file; `None` where there is none of that name.
-    pub(super) fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        match std::fs::read(self.path.join(name)) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        calls::size_of(&self.path.join(name))
     }
 
     /// Puts a small file in the place of the one of that name, durably: whatever happens, either
@@ -209,12 +153,15 @@ impl RealDir {
     }
 }
 
-/// What was to be done to a file that is not there is done.
-fn unless_gone(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
+/// The file system of a directory, which is made durably where it is missing, or where it is not known
+/// that it is there for good.
+fn find(path: &Path, is_known: bool) -> io::Result<u64> {
+    let there = path.metadata().ok().filter(std::fs::Metadata::is_dir);
+    if let Some(found) = there.filter(|_| is_known) {
+        return Ok(found.dev());
     }
+    make(path, &mut sync)?;
+    Ok(path.metadata()?.dev())
 }
 
 /// Writes a file by way of another, which is complete and durable before it takes the place.
@@ -259,6 +206,7 @@ fn sync(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Calls;
     use super::*;
     use glommio::{LocalExecutorBuilder, Placement};
 
@@ -296,38 +244,26 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_made_once() {
-        let executor = LocalExecutorBuilder::new(Placement::Unbound).io_memory(64 << 10);
-        executor.make().unwrap().run(async {
-            let root = tempfile::tempdir().unwrap();
-            let dir = RealDir::open(&root.path().join("a")).await.unwrap();
-            dir.mark("failed").unwrap();
-            let found = std::fs::metadata(dir.path().join("failed")).unwrap();
-            assert!(found.is_file() && found.len() == 0);
-            let again = dir.mark("failed").unwrap_err();
-            assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
-        });
-    }
-
-    #[test]
     fn a_small_file_is_replaced_whole_and_leftovers_are_removed() {
         let executor = LocalExecutorBuilder::new(Placement::Unbound).io_memory(64 << 10);
         executor.make().unwrap().run(async {
             let root = tempfile::tempdir().unwrap();
             let dir = RealDir::open(&root.path().join("a/b/c")).await.unwrap();
-            assert!(dir.load("table").unwrap().is_none());
+            let path = dir.path().to_owned();
+            let calls = Calls::real(&path);
+            assert!(calls.load("table").unwrap().is_none());
             dir.replace("table", b"a longer first".to_vec())
                 .await
                 .unwrap();
             dir.replace("table", b"second".to_vec()).await.unwrap();
-            assert_eq!(dir.load("table").unwrap().unwrap(), b"second");
+            assert_eq!(calls.load("table").unwrap().unwrap(), b"second");
             std::fs::write(dir.path().join("table.9.tmp"), b"half").unwrap();
-            assert_eq!(dir.list().unwrap(), ["table"]);
+            assert_eq!(calls.list().unwrap(), ["table"]);
             assert!(!dir.path().join("table.9.tmp").exists());
-            dir.remove_file("absent").unwrap();
-            dir.remove_file("table").unwrap();
+            calls.remove("absent").unwrap();
+            calls.remove("table").unwrap();
             dir.sync().await.unwrap();
-            assert!(dir.list().unwrap().is_empty());
+            assert!(calls.list().unwrap().is_empty());
         });
     }
 }

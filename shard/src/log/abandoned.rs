@@ -35,7 +35,8 @@ pub(super) async fn settle(
         let begun = begun_at(&file).await.map_err(|e| failed("read", e))?;
         match begun.filter(|base| bases.last().is_none_or(|last| last < base)) {
             Some(base) => {
-                let named = dir.rename(name, &log_name(base));
+                let (from, to) = (name.clone(), log_name(base));
+                let named = dir.aside(move |calls| calls.rename(&from, &to)).await;
                 named.map_err(|cause| failed("rename", cause))?;
                 bases.push(base);
             }

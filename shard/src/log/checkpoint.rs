@@ -2,9 +2,10 @@
 
 use super::error::{Fault, LogError};
 use super::table;
-use crate::disk::Dir;
+use crate::disk::{Calls, Dir};
 use bytes::{Buf, BufMut};
 use felix_core::{Offset, Timestamp};
+use std::path::Path;
 
 /// The file's name.
 pub(super) const NAME: &str = "checkpoint";
@@ -41,14 +42,14 @@ impl Checkpoint {
         self.start <= self.visible_end && self.visible_end <= self.recovery_point
     }
 
-    /// The one in `dir`; `None` where there is none.
-    pub(super) fn load(dir: &Dir) -> Result<Option<Self>, LogError> {
-        let Some(payload) = table::load(dir, NAME, MAGIC)? else {
+    /// The one in the directory; `None` where there is none.
+    pub(super) fn load(calls: &Calls<'_>) -> Result<Option<Self>, LogError> {
+        let Some(payload) = table::load(calls, NAME, MAGIC)? else {
             return Ok(None);
         };
         match Self::decode(&payload) {
             Some(checkpoint) if checkpoint.check() => Ok(Some(checkpoint)),
-            Some(_) | None => Err(Self::damaged(dir, Fault::Layout)),
+            Some(_) | None => Err(Self::damaged(calls.path(), Fault::Layout)),
         }
     }
 
@@ -66,9 +67,9 @@ impl Checkpoint {
     }
 
     /// What it says cannot be.
-    pub(super) fn damaged(dir: &Dir, fault: Fault) -> LogError {
+    pub(super) fn damaged(dir: &Path, fault: Fault) -> LogError {
         LogError::Damaged {
-            dir: dir.path().to_owned(),
+            dir: dir.to_owned(),
             file: NAME.to_owned(),
             position: 8,
             fault,

@@ -2,9 +2,8 @@
 //! the process down time and again is not opened any more, so that the others are served. Drawn in
 //! `docs/log-format.md`.
 
-use super::error::LogError;
-use super::recovery::disk_error;
-use crate::disk::{self, Dir};
+use super::error::{LogError, disk_error_in};
+use crate::disk::{self, Calls};
 use bytes::{Buf, BufMut};
 use felix_core::Timestamp;
 use std::io;
@@ -39,26 +38,26 @@ pub(crate) fn note_crash(path: &Path, now: Timestamp) -> io::Result<()> {
 
 /// Refuses a log whose shard brought the process down too often. Notes that are not as they were
 /// written count as none, and go, so that the next crashes count.
-pub(super) fn judge(dir: &Dir) -> Result<(), LogError> {
-    let failed = |doing, cause| disk_error(dir, doing, NAME, cause);
-    let Some(size) = dir.size_of(NAME).map_err(|e| failed("measure", e))? else {
+pub(super) fn judge(calls: &Calls<'_>) -> Result<(), LogError> {
+    let failed = |doing, cause| disk_error_in(calls.path(), doing, NAME, cause);
+    let Some(size) = calls.size_of(NAME).map_err(|e| failed("measure", e))? else {
         return Ok(());
     };
     let times = if size > FILE_BYTES_MAX {
         None
     } else {
-        let notes = dir.load(NAME).map_err(|e| failed("read", e))?;
+        let notes = calls.load(NAME).map_err(|e| failed("read", e))?;
         times(&notes.unwrap_or_default())
     };
     match times {
         Some(times) if are_too_many(&times) => Err(LogError::CrashLoop {
-            dir: dir.path().to_owned(),
+            dir: calls.path().to_owned(),
         }),
         Some(_) => Ok(()),
         None => {
-            let dir_shown = dir.path().display();
-            tracing::warn!(dir = %dir_shown, "damaged notes of crashes count as none");
-            dir.remove_file(NAME).map_err(|e| failed("remove", e))
+            let dir = calls.path().display();
+            tracing::warn!(%dir, "damaged notes of crashes count as none");
+            calls.remove(NAME).map_err(|e| failed("remove", e))
         }
     }
 }

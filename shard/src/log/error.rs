@@ -5,7 +5,7 @@ use crate::disk::{self, Dir, ReplaceError};
 use felix_core::{BatchError, Generation, Offset};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a log cannot be used: names the shard's directory, the file and the position, and says what
 /// can be done.
@@ -264,6 +264,22 @@ impl LogError {
             doing,
             cause,
         }
+    }
+}
+
+/// The disk failed at a file of the log in `dir`.
+pub(super) fn disk_error_in(
+    dir: &Path,
+    doing: &'static str,
+    file: &str,
+    cause: io::Error,
+) -> LogError {
+    LogError::Disk {
+        dir: dir.to_owned(),
+        file: file.to_owned(),
+        position: None,
+        doing,
+        cause,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::error::{Fault, LogError};
 use super::table;
-use crate::disk::Dir;
+use crate::disk::{Calls, Dir};
 use bytes::{Buf, BufMut};
 use felix_core::{Generation, Offset};
+use std::path::Path;
 
 /// The file's name.
 pub(super) const NAME: &str = "generations";
@@ -83,9 +84,9 @@ impl Generations {
         Some((found.map_or(asked, |(generation, _)| *generation), end))
     }
 
-    /// The table in `dir`; `None` where there is none.
-    pub(super) fn load(dir: &Dir) -> Result<Option<Self>, LogError> {
-        let Some(payload) = table::load(dir, NAME, MAGIC)? else {
+    /// The table in the directory; `None` where there is none.
+    pub(super) fn load(calls: &Calls<'_>) -> Result<Option<Self>, LogError> {
+        let Some(payload) = table::load(calls, NAME, MAGIC)? else {
             return Ok(None);
         };
         match Self::decode(&payload) {
@@ -94,11 +95,11 @@ impl Generations {
                     .last()
                     .is_some_and(|(last, _)| *last == Generation::MAX) =>
             {
-                Err(Self::exhausted(dir, table.len() - 1))
+                Err(Self::exhausted(calls.path(), table.len() - 1))
             }
             Some(generations) => Ok(Some(generations)),
             None => Err(LogError::Damaged {
-                dir: dir.path().to_owned(),
+                dir: calls.path().to_owned(),
                 file: NAME.to_owned(),
                 position: 8,
                 fault: Fault::Layout,
@@ -107,9 +108,9 @@ impl Generations {
     }
 
     /// No generation can follow: refused, for an opening takes the next.
-    pub(super) fn exhausted(dir: &Dir, entry: usize) -> LogError {
+    pub(super) fn exhausted(dir: &Path, entry: usize) -> LogError {
         LogError::Damaged {
-            dir: dir.path().to_owned(),
+            dir: dir.to_owned(),
             file: NAME.to_owned(),
             position: (8 + entry * ENTRY_BYTES) as u64,
             fault: Fault::LastGeneration,

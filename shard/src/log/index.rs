@@ -232,7 +232,7 @@ pub(super) async fn search<E: Entry>(
     patience: Patience,
 ) -> io::Result<Option<E>> {
     let mut found = None;
-    let (mut low, mut high) = (0, file.size()? / E::BYTES);
+    let (mut low, mut high) = (0, file.size(patience).await? / E::BYTES);
     while low < high {
         let middle = u64::midpoint(low, high);
         match entry::<E>(file, middle, patience).await? {
@@ -260,7 +260,7 @@ pub(super) async fn entry<E: Entry>(
 /// All entries of an index file; `None` where its size is not a multiple of theirs, or it has more
 /// than there can be batches.
 pub(super) async fn entries<E: Entry>(file: &File, batches_max: u64) -> io::Result<Option<Vec<E>>> {
-    let size = file.size()?;
+    let size = file.size(Patience::Wait).await?;
     let Ok(bytes_max) = usize::try_from(size) else {
         return Ok(None);
     };

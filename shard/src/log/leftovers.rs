@@ -33,7 +33,7 @@ impl Recoverer {
                 base = base.get(),
                 "a segment that was removed before is there again, and is removed"
             );
-            self.remove_segment(*base)?;
+            self.remove_segment(*base).await?;
             next = rest;
         }
         Ok(next)
@@ -46,7 +46,7 @@ impl Recoverer {
             return Ok(true);
         };
         let segment = Segment::open(&self.dir, base, self.config.index_interval_bytes).await?;
-        let size = segment.log().size();
+        let size = segment.log().size(Patience::Wait).await;
         let size = size.map_err(|cause| segment.disk_error("measure", None, cause))?;
         let mut walk = Walk::over(&segment, 0, size, HEADER_BYTES, Patience::Wait);
         let first = verified(&segment, &mut walk, base, Some(generation)).await?;

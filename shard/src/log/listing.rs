@@ -2,13 +2,12 @@
 
 use super::checkpoint;
 use super::crashes;
-use super::error::LogError;
+use super::error::{LogError, disk_error_in};
 use super::failed::FAILED;
 use super::generations;
 use super::next;
 use super::producers;
-use super::recovery::disk_error;
-use crate::disk::Dir;
+use crate::disk::Calls;
 use felix_core::Offset;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -24,11 +23,11 @@ pub(super) struct Listing {
     pub(super) next: Vec<String>,
 }
 
-/// Lists `dir`.
-pub(super) fn list(dir: &Dir) -> Result<Listing, LogError> {
-    let names = dir
+/// Lists a directory.
+pub(super) fn list(calls: &Calls<'_>) -> Result<Listing, LogError> {
+    let names = calls
         .list()
-        .map_err(|cause| disk_error(dir, "list the directory", "", cause))?;
+        .map_err(|cause| disk_error_in(calls.path(), "list the directory", "", cause))?;
     let mut bases = BTreeSet::new();
     let (mut indexes, mut next) = (Vec::new(), Vec::new());
     for name in names {
@@ -41,7 +40,7 @@ pub(super) fn list(dir: &Dir) -> Result<Listing, LogError> {
             Kind::Table => {}
             Kind::Foreign(name) => {
                 return Err(LogError::Foreign {
-                    dir: dir.path().to_owned(),
+                    dir: calls.path().to_owned(),
                     file: name,
                 });
             }

@@ -8,6 +8,7 @@
 mod abandoned;
 mod apply;
 mod checkpoint;
+mod contents;
 mod controls;
 mod crashes;
 mod error;
@@ -46,6 +47,7 @@ mod tests;
 pub use apply::ApplyError;
 pub(crate) use crashes::{crash_notes, note_crash};
 pub use error::{Fault, LogError};
+pub use failed::FailureNote;
 pub(crate) use failed::is_failed;
 pub use flush::{Flush, Flushed};
 pub use founding::{founding_files, what_is_missing};
@@ -188,7 +190,7 @@ impl Log {
         let dir = Rc::new(opened);
         let result = Self::recover(Rc::clone(&dir), config, opening).await;
         if result.as_ref().is_err_and(LogError::leaves_doubt) {
-            failed::leave_failed(&dir);
+            FailureNote::new(&dir).leave().await;
         }
         result
     }
@@ -198,11 +200,15 @@ impl Log {
         config: LogConfig,
         opening: Opening,
     ) -> Result<(Self, Recovery), LogError> {
-        crashes::judge(&dir)?;
         let recovered = recovery::recover(dir, config, opening).await?;
         let (saved, recovery) = (recovered.checkpoint.clone(), recovered.recovery);
         let (has_table, is_failed) = (recovered.has_table, recovered.failed);
         let mut log = Self::over(recovered, config, opening.generation_floor)?;
+        if log.segments.is_empty() {
+            let interval = config.index_interval_bytes;
+            let first = Segment::create_aside(&log.dir, log.end, interval).await?;
+            log.begun(first);
+        }
         log.generations.begin(log.generation, log.end);
         // One above the floor is also one above all in the log.
         let is_noted = opening.is_floor_noted
@@ -236,7 +242,7 @@ impl Log {
         }
         if is_failed {
             // Last: until here the next opening has to know of it.
-            failed::forget_failed(&log.dir)?;
+            failed::forget_failed(&log.dir).await?;
         }
         log.checkpointed = log.flushed;
         log.check();
@@ -259,13 +265,13 @@ impl Log {
         ];
         let before = before.into_iter().flatten().max().unwrap_or_default();
         let Some(generation) = before.next() else {
-            return Err(Generations::exhausted(&recovered.dir, 0));
+            return Err(Generations::exhausted(recovered.dir.path(), 0));
         };
         let recovery_point = recovered
             .checkpoint
             .as_ref()
             .map_or(recovered.start, |c| c.recovery_point);
-        let mut log = Self {
+        Ok(Self {
             dir: recovered.dir,
             config,
             segments: Rc::new(recovered.segments),
@@ -295,11 +301,7 @@ impl Log {
             flush_token: Rc::new(()),
             upkeep_token: Rc::new(()),
             poison: None,
-        };
-        if log.segments.is_empty() {
-            log.begin_segment()?;
-        }
-        Ok(log)
+        })
     }
 
     /// The lowest offset that can be read.
@@ -503,6 +505,14 @@ impl Log {
     /// # Errors
     /// The disk's own fault, now or earlier; then the next opening scans.
     pub async fn close(mut self) -> Result<(), LogError> {
+        let closed = self.shut().await;
+        if let Some(note) = self.failure_note() {
+            note.leave().await;
+        }
+        closed
+    }
+
+    async fn shut(&mut self) -> Result<(), LogError> {
         self.flush_all().await?;
         self.usable()?;
         // Once more where the first one only let go of what is not kept, for want of space.

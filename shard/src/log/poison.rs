@@ -1,13 +1,16 @@
 //! What a log is still believed after the disk has failed it.
 
+use super::Log;
 use super::error::LogError;
-use super::{Log, failed};
+use super::failed::FailureNote;
 
 /// Why a log takes nothing more.
 #[derive(Debug)]
 pub(super) struct Poison {
     reason: String,
     distrust: Distrust,
+    /// Word of it was taken, to be left for the next opening.
+    is_noted: bool,
 }
 
 /// What is not believed any more.
@@ -22,19 +25,31 @@ pub(super) enum Distrust {
 }
 
 impl Log {
-    /// Takes nothing more from here on, and leaves word for the next opening.
+    /// Takes nothing more from here on. Word of it is to be left for the next opening: see
+    /// [`Log::failure_note`].
     pub(super) fn poison(&mut self, error: LogError, distrust: Distrust) -> LogError {
         match &mut self.poison {
             None => {
                 let reason = error.to_string();
-                self.poison = Some(Poison { reason, distrust });
+                self.poison = Some(Poison {
+                    reason,
+                    distrust,
+                    is_noted: false,
+                });
             }
             // The first reason is the one that explains.
             Some(earlier) if earlier.distrust != distrust => earlier.distrust = Distrust::Flushes,
-            Some(_) => return error,
+            Some(_) => {}
         }
-        failed::leave_failed(&self.dir);
         error
+    }
+
+    /// Word of a failed write or flush, to be left for the next opening; `None`: there was none, or it
+    /// was taken before.
+    pub fn failure_note(&mut self) -> Option<FailureNote> {
+        let poison = self.poison.as_mut()?;
+        let is_noted = std::mem::replace(&mut poison.is_noted, true);
+        (!is_noted).then(|| FailureNote::new(&self.dir))
     }
 
     /// Whether the log takes appends.

@@ -6,9 +6,10 @@ use super::recovery::disk_error;
 use super::segment::Segment;
 use super::table::{self, Frame};
 use super::walk::Walk;
-use crate::disk::{Dir, Patience, breathe};
+use crate::disk::{Calls, Dir, Patience, breathe};
 #[cfg(test)]
 use crate::runtime::broken::{self, Broken};
+use bytes::Bytes;
 use felix_core::batch::Header;
 use felix_core::limits::PRODUCERS_PER_SHARD_MAX;
 use felix_core::producers::{Loading, Producers, Refusal, Sequenced, SnapshotError, Verdict};
@@ -127,6 +128,24 @@ impl Snapshot {
     }
 }
 
+/// A snapshot as it stands in its file.
+pub(super) enum Loaded {
+    Payload(Bytes),
+    /// Why it is not to be believed.
+    Damaged(String),
+    Nothing,
+}
+
+/// Reads the one in a directory.
+pub(super) fn load(calls: &Calls<'_>) -> Result<Loaded, LogError> {
+    match table::load(calls, NAME, MAGIC) {
+        Ok(Some(payload)) => Ok(Loaded::Payload(payload)),
+        Ok(None) => Ok(Loaded::Nothing),
+        Err(LogError::Damaged { fault, .. }) => Ok(Loaded::Damaged(fault.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
 /// Makes the table of a log while that is recovered, from the snapshot if there is one and from the
 /// headers of the batches that it does not know.
 pub(super) struct Replay {
@@ -141,18 +160,17 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Begins with the snapshot in `dir`, for a log that begins at `start`. One that is damaged is
-    /// told and does no harm.
-    pub(super) async fn load(dir: &Dir, start: Offset) -> Result<Self, LogError> {
-        let loaded = match table::load(dir, NAME, MAGIC) {
-            Ok(Some(payload)) => read(&payload, start)
+    /// Begins with a snapshot, for a log in `dir` that begins at `start`. One that is damaged is told
+    /// and does no harm.
+    pub(super) async fn begin(dir: &Dir, snapshot: Loaded, start: Offset) -> Self {
+        let loaded = match snapshot {
+            Loaded::Payload(payload) => read(&payload, start)
                 .await
                 .map_err(|error| error.to_string()),
-            Ok(None) => return Ok(Self::from_log(start)),
-            Err(LogError::Damaged { fault, .. }) => Err(fault.to_string()),
-            Err(error) => return Err(error),
+            Loaded::Damaged(reason) => Err(reason),
+            Loaded::Nothing => return Self::from_log(start),
         };
-        Ok(match loaded {
+        match loaded {
             Ok((table, end)) => Self {
                 table: ProducerTable::new(table),
                 start,
@@ -164,7 +182,7 @@ impl Replay {
                 tell(dir, &reason);
                 Self::from_log(start)
             }
-        })
+        }
     }
 
     /// Begins with nothing.
@@ -235,11 +253,11 @@ impl Replay {
 /// and would believe it once it has grown to the end that it describes.
 pub(super) async fn remove(dir: &Dir) -> Result<(), LogError> {
     let failed = |doing, file, cause| disk_error(dir, doing, file, cause);
-    let found = dir.size_of(NAME).map_err(|e| failed("measure", NAME, e))?;
-    if found.is_none() {
+    let found = dir.aside(|calls| calls.size_of(NAME)).await;
+    if found.map_err(|e| failed("measure", NAME, e))?.is_none() {
         return Ok(());
     }
-    let removed = dir.remove_file(NAME);
+    let removed = dir.discard_file(NAME).await;
     removed.map_err(|e| failed("remove", NAME, e))?;
     let synced = dir.sync().await;
     synced.map_err(|e| failed("sync the directory", "", e))

@@ -3,15 +3,16 @@
 
 use super::abandoned;
 use super::checkpoint::Checkpoint;
+use super::contents::Contents;
 use super::controls::Controls;
-use super::error::{Fault, LogError};
-use super::failed::FAILED;
+use super::error::{Fault, LogError, disk_error_in};
 use super::generations::Generations;
-use super::listing::{Listing, list};
+use super::listing::Listing;
 use super::producers::{ProducerTable, Replay};
+use super::retention::Remains;
 use super::rewrite::Rewrite;
 use super::seen::Seen;
-use super::segment::{Segment, index_name, log_name, time_index_name};
+use super::segment::{Segment, log_name};
 use super::trust::Trust;
 #[cfg(test)]
 use super::verify::skips_holes;
@@ -109,13 +110,18 @@ pub(super) async fn recover(
     config: LogConfig,
     opening: Opening,
 ) -> Result<Recovered, LogError> {
-    let Listing {
-        mut bases,
-        mut orphans,
-        next,
-    } = list(&dir)?;
-    let checkpoint = Checkpoint::load(&dir)?;
-    let generations = Generations::load(&dir)?;
+    let Contents {
+        listing:
+            Listing {
+                mut bases,
+                mut orphans,
+                next,
+            },
+        checkpoint,
+        generations,
+        is_failed,
+        snapshot,
+    } = Contents::look(&dir).await?;
     let abandoned = abandoned::settle(&dir, &next, &mut bases).await?;
     let first = bases.first().copied().unwrap_or_default();
     let start = checkpoint.as_ref().map_or(first, |saved| saved.start);
@@ -123,17 +129,9 @@ pub(super) async fn recover(
     let below = bases.partition_point(|base| *base <= start);
     let stale: Vec<Offset> = bases.drain(..below.saturating_sub(1)).collect();
     let first = bases.first().copied().unwrap_or_default();
-    let failed = dir
-        .size_of(FAILED)
-        .map_err(|cause| disk_error(&dir, "read", FAILED, cause))?;
-    let failed = opening.failed || failed.is_some();
+    let failed = opening.failed || is_failed;
     let scan_all = checkpoint.is_none() || generations.is_none();
-    let producers = if scan_all {
-        // All batches are read anyway, and nothing says that the snapshot is of this log.
-        Replay::from_log(start)
-    } else {
-        Replay::load(&dir, start).await?
-    };
+    let producers = Replay::begin(&dir, snapshot, start).await;
     let mut recoverer = Recoverer {
         dir,
         failed,
@@ -163,7 +161,7 @@ pub(super) async fn recover(
     let end = recoverer.end(&bases).await?;
     orphans.extend(abandoned.unused);
     for name in &orphans {
-        recoverer.remove(name)?;
+        recoverer.remove(name).await?;
     }
     recoverer.settle().await?;
     recoverer.finish(checkpoint, end, stale, opening.now).await
@@ -183,13 +181,7 @@ fn recall(segments: &[Rc<Segment>], checkpoint: Option<&Checkpoint>, now: Timest
 }
 
 pub(super) fn disk_error(dir: &Dir, doing: &'static str, file: &str, cause: io::Error) -> LogError {
-    LogError::Disk {
-        dir: dir.path().to_owned(),
-        file: file.to_owned(),
-        position: None,
-        doing,
-        cause,
-    }
+    disk_error_in(dir.path(), doing, file, cause)
 }
 
 impl Recoverer {
@@ -259,7 +251,7 @@ impl Recoverer {
             return Ok(start);
         }
         let fault = Fault::NoRoom { end: start };
-        Err(Checkpoint::damaged(&self.dir, fault))
+        Err(Checkpoint::damaged(self.dir.path(), fault))
     }
 
     /// Goes through the segments; the end of the log.
@@ -317,7 +309,7 @@ impl Recoverer {
                     self.rewriting = None;
                     segment
                 }
-                None if cut.is_some() || is_untrimmed => self.cut(found)?,
+                None if cut.is_some() || is_untrimmed => self.cut(found).await?,
                 None => found,
             };
             self.segments.push(Rc::new(segment));
@@ -393,7 +385,8 @@ impl Recoverer {
         let noted = rewrite.map_or(segment, Rewrite::segment);
         let size = segment
             .log()
-            .size()
+            .size(Patience::Wait)
+            .await
             .map_err(|e| segment.disk_error("measure", None, e))?;
         let mut walk = Walk::over(segment, 0, size, CHUNK_BYTES, Patience::Wait);
         loop {
@@ -433,11 +426,12 @@ impl Recoverer {
     }
 
     /// Cuts a segment behind its last whole batch.
-    fn cut(&mut self, segment: Segment) -> Result<Segment, LogError> {
+    async fn cut(&mut self, segment: Segment) -> Result<Segment, LogError> {
         let bytes = segment.bytes();
         segment
             .log()
-            .truncate(bytes)
+            .truncate_aside(bytes)
+            .await
             .map_err(|e| segment.disk_error("cut", Some(bytes), e))?;
         self.changed = true;
         Ok(segment)
@@ -450,17 +444,15 @@ impl Recoverer {
         for base in bases.iter().rev() {
             let segment = Segment::open(&self.dir, *base, self.config.index_interval_bytes).await?;
             self.recovery.cut_bytes += occupied(&segment, 0).await?;
-            self.remove_segment(*base)?;
+            self.remove_segment(*base).await?;
         }
         Ok(())
     }
 
-    pub(super) fn remove_segment(&mut self, base: Offset) -> Result<(), LogError> {
+    pub(super) async fn remove_segment(&mut self, base: Offset) -> Result<(), LogError> {
         self.changed = true;
-        for name in [log_name(base), index_name(base), time_index_name(base)] {
-            self.remove(&name)?;
-        }
-        Ok(())
+        let remains = Remains::of(&self.dir, base);
+        remains.remove(|| true).await.map(drop)
     }
 
     /// Makes durable what was accepted, so that nothing is served that a power loss could take.
@@ -477,10 +469,9 @@ impl Recoverer {
         synced.map_err(|cause| self.disk("sync the directory", "", cause))
     }
 
-    pub(super) fn remove(&self, name: &str) -> Result<(), LogError> {
-        self.dir
-            .remove_file(name)
-            .map_err(|cause| self.disk("remove", name, cause))
+    pub(super) async fn remove(&self, name: &str) -> Result<(), LogError> {
+        let removed = self.dir.discard_file(name).await;
+        removed.map_err(|cause| self.disk("remove", name, cause))
     }
 
     pub(super) fn disk(&self, doing: &'static str, file: &str, cause: io::Error) -> LogError {

@@ -3,6 +3,8 @@
 use super::error::LogError;
 use super::recovery::Recoverer;
 use super::segment::{Segment, index_name, time_index_name};
+use crate::disk::Calls;
+use std::io;
 
 impl Recoverer {
     /// Makes the index files of a segment that was read whole what they should be.
@@ -22,7 +24,7 @@ impl Recoverer {
             // closing would only be in the way.
             self.indexes_differ(segment).await?;
             for name in [index_name(segment.base()), time_index_name(segment.base())] {
-                self.remove(&name)?;
+                self.remove(&name).await?;
             }
         }
         Ok(())
@@ -34,18 +36,27 @@ impl Recoverer {
             return Ok(false);
         };
         let base = segment.base();
-        let mut wrong = 0;
-        for (name, bytes) in [(index_name(base), offsets), (time_index_name(base), times)] {
-            // A file of another size is wrong, whatever it holds, and may be of any size.
-            let found = match self.dir.size_of(&name) {
-                Ok(size) if size != Some(bytes.len() as u64) => Ok(None),
-                Ok(_) => self.dir.load(&name),
-                Err(cause) => Err(cause),
-            };
-            let found = found.map_err(|cause| self.disk("read", &name, cause))?;
-            wrong += u32::from(found.is_none_or(|found| found != bytes));
-        }
+        let files = [(index_name(base), offsets), (time_index_name(base), times)];
+        let compare = move |calls: &Calls<'_>| -> Result<u32, (String, io::Error)> {
+            let mut wrong = 0;
+            for (name, bytes) in files {
+                match holds(calls, &name, &bytes) {
+                    Ok(holds) => wrong += u32::from(!holds),
+                    Err(cause) => return Err((name, cause)),
+                }
+            }
+            Ok(wrong)
+        };
+        let compared = self.dir.aside(compare).await;
+        let wrong = compared.map_err(|(name, cause)| self.disk("read", &name, cause))?;
         self.recovery.rebuilt_indexes += wrong;
         Ok(wrong > 0)
     }
+}
+
+/// Whether that is what the file holds. One of another size does not, whatever it holds, and may be of
+/// any size.
+fn holds(calls: &Calls<'_>, name: &str, bytes: &[u8]) -> io::Result<bool> {
+    let is_as_long = calls.size_of(name)? == Some(bytes.len() as u64);
+    Ok(is_as_long && calls.load(name)?.is_some_and(|found| found == bytes))
 }

@@ -110,14 +110,19 @@ impl Removal {
         let gone = self.gone.last()?;
         gone.let_go.until(|| gone.held.strong_count() == 0).await;
         let base = self.gone.pop()?.base;
-        Some(Remains {
-            dir: Rc::clone(&self.dir),
-            base,
-        })
+        Some(Remains::of(&self.dir, base))
     }
 }
 
 impl Remains {
+    /// Those of the segment that begins at `base`, which nobody has open.
+    pub(super) fn of(dir: &Rc<Dir>, base: Offset) -> Self {
+        Self {
+            dir: Rc::clone(dir),
+            base,
+        }
+    }
+
     /// Cuts the file of batches step by step, and removes it and those of its indexes. Where
     /// `is_wanted` does not hold between two steps it ends early; the next opening does the rest.
     /// The bytes that are free again.
@@ -127,7 +132,9 @@ impl Remains {
     pub async fn remove(self, is_wanted: impl Fn() -> bool) -> Result<u64, LogError> {
         let name = log_name(self.base);
         let failed = |doing, cause| disk_error(&self.dir, doing, &name, cause);
-        let size = self.dir.size_of(&name).map_err(|e| failed("measure", e))?;
+        let asked = name.clone();
+        let size = self.dir.aside(move |calls| calls.size_of(&asked)).await;
+        let size = size.map_err(|e| failed("measure", e))?;
         let mut left = size.unwrap_or_default();
         let mut freed = 0;
         while left > 0 {

@@ -12,7 +12,7 @@
 use super::error::{FLUSH, LogError, RENAME};
 use super::recovery::Recoverer;
 use super::segment::{Segment, log_name};
-use crate::disk::{self, Dir};
+use crate::disk::{self, Dir, Patience};
 use felix_core::{Offset, PlacedBatch};
 use std::cell::Cell;
 use std::io;
@@ -55,7 +55,8 @@ impl Rewrite {
         }
         let name = temporary_name(base);
         let file = dir
-            .create_file(&name)
+            .create_file_aside(&name)
+            .await
             .map_err(|cause| disk_error(dir, base, "create", cause))?;
         Ok(Self {
             dir: Rc::clone(dir),
@@ -105,9 +106,10 @@ impl Rewrite {
     /// synced before anybody relies on it.
     pub(super) async fn finish(self) -> Result<Segment, LogError> {
         self.flush().await?;
-        self.dir
-            .rename(&temporary_name(self.base), &log_name(self.base))
-            .map_err(|cause| self.failed(RENAME, cause))?;
+        let (from, to) = (temporary_name(self.base), log_name(self.base));
+        // That removes the old one: a large file takes time.
+        let renamed = self.dir.aside(move |calls| calls.rename(&from, &to)).await;
+        renamed.map_err(|cause| self.failed(RENAME, cause))?;
         // By its new name: a file that is closed for want of descriptors is opened by it again.
         let name = log_name(self.base);
         let opened = self.dir.open_file(&name).await.and_then(|file| {
@@ -121,7 +123,7 @@ impl Rewrite {
 impl Recoverer {
     /// Begins to write a segment once more.
     pub(super) async fn begin_rewrite(&mut self, segment: &Segment) -> Result<Rewrite, LogError> {
-        let size = segment.log().size();
+        let size = segment.log().size(Patience::Wait).await;
         let size = size.map_err(|cause| segment.disk_error("measure", None, cause))?;
         let (base, interval) = (segment.base(), self.config.index_interval_bytes);
         let kept = self.kept_free_bytes;

@@ -5,7 +5,7 @@ mod lookup;
 use super::error::{FLUSH, Fault, LogError, RENAME};
 use super::index::{IndexBytes, Indexed, Indexes, TimeEntry};
 use super::recovery::disk_error;
-use crate::disk::{Dir, File, breathe};
+use crate::disk::{Dir, File, Patience, breathe};
 use crate::event::Event;
 use felix_core::batch::Header;
 use felix_core::limits::SEGMENT_SPAN_MAX;
@@ -160,10 +160,29 @@ impl Segment {
         base: Offset,
         index_interval: u32,
     ) -> Result<Self, LogError> {
-        let name = log_name(base);
-        match dir.create_file(&name) {
+        let log = dir.create_file(&log_name(base));
+        Self::created(dir, base, log, index_interval)
+    }
+
+    /// The same on a blocking thread.
+    pub(super) async fn create_aside(
+        dir: &Rc<Dir>,
+        base: Offset,
+        index_interval: u32,
+    ) -> Result<Self, LogError> {
+        let log = dir.create_file_aside(&log_name(base)).await;
+        Self::created(dir, base, log, index_interval)
+    }
+
+    fn created(
+        dir: &Rc<Dir>,
+        base: Offset,
+        log: io::Result<File>,
+        index_interval: u32,
+    ) -> Result<Self, LogError> {
+        match log {
             Ok(log) => Ok(Self::over(Rc::clone(dir), base, log, index_interval)),
-            Err(cause) => Err(disk_error(dir, "create", &name, cause)),
+            Err(cause) => Err(disk_error(dir, "create", &log_name(base), cause)),
         }
     }
 
@@ -222,7 +241,7 @@ impl Segment {
     /// Gives back what was prepared and not used: no batch follows.
     pub(super) async fn trim(&self) -> Result<(), LogError> {
         let bytes = self.bytes.get();
-        let trimmed = match self.log.size() {
+        let trimmed = match self.log.size(Patience::Wait).await {
             Ok(size) if size > bytes => self.log.truncate_aside(bytes).await,
             Ok(_) => return Ok(()),
             Err(cause) => Err(cause),

@@ -1,9 +1,9 @@
 //! The frame of the small files beside the segments: magic, version, payload, checksum. Drawn in
 //! `docs/log-format.md`.
 
-use super::error::{Fault, LogError};
-use crate::disk::Dir;
-use bytes::{Buf, BufMut};
+use super::error::{Fault, LogError, disk_error_in};
+use crate::disk::{Calls, Dir};
+use bytes::{Buf, BufMut, Bytes};
 
 const VERSION: u32 = 1;
 /// Magic, version and checksum.
@@ -12,24 +12,22 @@ const FRAME_BYTES: usize = 12;
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// Reads one of the small files; `None` where there is none.
-pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u8>>, LogError> {
+pub(super) fn load(
+    calls: &Calls<'_>,
+    name: &str,
+    magic: [u8; 4],
+) -> Result<Option<Bytes>, LogError> {
     let damaged = |position: usize, fault| LogError::Damaged {
-        dir: dir.path().to_owned(),
+        dir: calls.path().to_owned(),
         file: name.to_owned(),
         position: position as u64,
         fault,
     };
-    let disk = |cause| LogError::Disk {
-        dir: dir.path().to_owned(),
-        file: name.to_owned(),
-        position: None,
-        doing: "read",
-        cause,
-    };
-    if dir.size_of(name).map_err(disk)? > Some(BYTES_MAX) {
+    let disk = |cause| disk_error_in(calls.path(), "read", name, cause);
+    if calls.size_of(name).map_err(disk)? > Some(BYTES_MAX) {
         return Err(damaged(0, Fault::Layout));
     }
-    let Some(bytes) = dir.load(name).map_err(disk)? else {
+    let Some(bytes) = calls.load(name).map_err(disk)? else {
         return Ok(None);
     };
     let payload = unframe(bytes, magic).map_err(|(position, fault)| damaged(position, fault))?;
@@ -37,7 +35,7 @@ pub(super) fn load(dir: &Dir, name: &str, magic: [u8; 4]) -> Result<Option<Vec<u
 }
 
 /// The payload of one of the small files; where not, what is wrong at which position.
-pub(super) fn unframe(mut bytes: Vec<u8>, magic: [u8; 4]) -> Result<Vec<u8>, (usize, Fault)> {
+pub(super) fn unframe(bytes: Vec<u8>, magic: [u8; 4]) -> Result<Bytes, (usize, Fault)> {
     if bytes.len() < FRAME_BYTES {
         return Err((bytes.len(), Fault::Layout));
     }
@@ -52,9 +50,7 @@ pub(super) fn unframe(mut bytes: Vec<u8>, magic: [u8; 4]) -> Result<Vec<u8>, (us
     if found != magic || head.get_u32() != VERSION {
         return Err((0, Fault::Layout));
     }
-    bytes.truncate(covered);
-    bytes.drain(..8);
-    Ok(bytes)
+    Ok(Bytes::from(bytes).slice(8..covered))
 }
 
 /// Puts one of the small files, framed, in the place of the one in `dir`.

@@ -59,7 +59,7 @@ impl<'a> Trust<'a> {
             .await
             .map_err(|e| self.index_error(e))?;
         let Some(tail) = tail else { return Ok(None) };
-        let size = self.size()?;
+        let size = self.size().await?;
         let Some((seen, bytes_since_entry)) = self.verify(&tail, size).await? else {
             return Ok(None);
         };
@@ -87,10 +87,11 @@ impl<'a> Trust<'a> {
             .disk("read", &index_name(self.segment.base()), cause)
     }
 
-    fn size(&self) -> Result<u64, LogError> {
+    async fn size(&self) -> Result<u64, LogError> {
         self.segment
             .log()
-            .size()
+            .size(Patience::Wait)
+            .await
             .map_err(|e| self.segment.disk_error("measure", None, e))
     }
 
@@ -170,7 +171,8 @@ impl<'a> Trust<'a> {
 
 /// `None`: a file whose size or end makes no sense.
 async fn tail(offsets: &File, times: &File) -> io::Result<Option<Tail>> {
-    let (offset_bytes, time_bytes) = (offsets.size()?, times.size()?);
+    let offset_bytes = offsets.size(Patience::Wait).await?;
+    let time_bytes = times.size(Patience::Wait).await?;
     if offset_bytes % index::OFFSET_ENTRY_BYTES != 0 || time_bytes % index::TIME_ENTRY_BYTES != 0 {
         return Ok(None);
     }

@@ -33,6 +33,8 @@ pub(crate) struct Duties {
     pub(crate) upkeep_failed: Cell<Option<Monotonic>>,
     /// It is in line to have its generation noted.
     pub(crate) unsaved: Cell<bool>,
+    /// Word of its failure is being left beside its log.
+    pub(crate) noting: Cell<bool>,
     /// Its generation table is being written.
     pub(crate) saving: Cell<bool>,
     /// It is in line for space.
@@ -66,6 +68,7 @@ impl Duties {
         self.flushing.get() != Flushing::No
             || self.keeping_up.get()
             || self.preparing.get()
+            || self.noting.get()
             || self.saving.get()
     }
 }

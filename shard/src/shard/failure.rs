@@ -1,7 +1,7 @@
 //! Why a shard serves nothing, and what became of attempts to open its log again.
 
 use super::{Phase, Shard};
-use crate::log::{Log, LogError};
+use crate::log::{FailureNote, Log, LogError};
 
 /// Why a shard serves nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -144,6 +144,11 @@ impl Shard {
     /// Whether its log was open since the broker started.
     pub(crate) fn was_open(&self) -> bool {
         matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.was_open)
+    }
+
+    /// Word of a failure of its log, to be left beside it; `None`: there is none, or it was taken.
+    pub(crate) fn take_failure_note(&self) -> Option<FailureNote> {
+        self.failure_note.take()
     }
 
     /// Whether it failed, and nothing is at work on its old log any more.

@@ -3,7 +3,7 @@
 
 use super::failure::Failed;
 use super::{Effects, Phase, Shard};
-use crate::log::{Flush, Flushed, Log, LogError};
+use crate::log::{FailureNote, Flush, Flushed, Log, LogError};
 #[cfg(test)]
 use crate::runtime::broken::{self, Broken};
 use felix_core::Durability;
@@ -35,7 +35,9 @@ impl Shard {
         let open = match &mut *phase {
             Phase::Open(open) => open,
             Phase::Failed(failed) => {
-                failed.flushed(result, &self.spec.name);
+                if let Some(note) = failed.flushed(result, &self.spec.name) {
+                    self.failure_note.replace(Some(note));
+                }
                 self.note_unflushed(failed.last_flush_bytes());
                 return (0, Effects::default());
             }
@@ -100,16 +102,21 @@ impl Shard {
 }
 
 impl Failed {
-    fn flushed(&mut self, result: Option<Result<Flushed, LogError>>, shard: &str) {
-        let Some(log) = &mut self.log else {
-            return;
-        };
-        match result.map(|result| log.flushed(result)) {
+    /// Word of a failure, if this is its first.
+    fn flushed(
+        &mut self,
+        result: Option<Result<Flushed, LogError>>,
+        shard: &str,
+    ) -> Option<FailureNote> {
+        let log = self.log.as_mut()?;
+        let taken = result.map(|result| log.flushed(result));
+        let note = log.failure_note();
+        match taken {
             Some(Err(error)) => {
                 tracing::error!(shard, %error, "what a failed shard wrote last may not be durable");
                 // Nothing is tried again: what it holds is made durable when it is opened.
                 self.let_go();
-                return;
+                return note;
             }
             Some(Ok(())) if !log.is_dirty() => {
                 tracing::info!(shard, end = %log.end(), "what was written before it failed is durable");
@@ -117,5 +124,6 @@ impl Failed {
             Some(Ok(())) | None => {}
         }
         self.settle();
+        note
     }
 }

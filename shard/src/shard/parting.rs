@@ -38,7 +38,8 @@ impl Shard {
         let log = match std::mem::replace(&mut *phase, Phase::Opening) {
             Phase::Opening => None,
             Phase::Open(open) => {
-                let open = *open;
+                let mut open = *open;
+                self.failure_note.replace(open.log.failure_note());
                 if let Some(cut) = open.cut {
                     cut.rest.refuse(ShardError::Storage(failure.reason.clone()));
                 }

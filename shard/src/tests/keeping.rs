@@ -88,7 +88,8 @@ fn by_bytes_the_head_of_a_log_goes_as_it_rolls_and_clients_are_told() {
 pub(super) async fn checkpoint(rig: Rig) -> (u64, u64) {
     let spec = rig.specs(Path::new("/data")).remove(0);
     let dir = Dir::open(&spec.directory).await.unwrap();
-    let bytes = dir.load("checkpoint").unwrap().unwrap();
+    let bytes = dir.aside(|calls| calls.load("checkpoint")).await;
+    let bytes = bytes.unwrap().unwrap();
     let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
     (number(8), number(16))
 }

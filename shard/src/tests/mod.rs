@@ -9,6 +9,7 @@ mod fetches;
 mod flushing;
 mod forgotten;
 mod generations;
+mod hanging;
 mod heavy;
 mod keeping;
 mod lanes;

@@ -95,7 +95,8 @@ async fn bounds(router: &Router, shard: ShardId) -> [Offset; 2] {
 /// Base offsets of the segments on the disk.
 async fn segments(rig: Rig) -> Vec<u64> {
     let spec = rig.specs(Path::new("/data")).remove(0);
-    let names = Dir::open(&spec.directory).await.unwrap().list().unwrap();
+    let dir = Dir::open(&spec.directory).await.unwrap();
+    let names = dir.aside(|calls| calls.list()).await.unwrap();
     let names = names.iter().map(|name| name.to_str().unwrap());
     names
         .filter_map(|name| name.strip_suffix(".log"))

@@ -29,7 +29,8 @@ fn noted(durability: Durability, floor: u32) -> Rig {
 async fn newest(rig: Rig) -> u32 {
     let spec = rig.specs(Path::new("/data")).remove(0);
     let dir = Dir::open(&spec.directory).await.unwrap();
-    let bytes = dir.load("generations").unwrap().unwrap();
+    let bytes = dir.aside(|calls| calls.load("generations")).await;
+    let bytes = bytes.unwrap().unwrap();
     let at = bytes.len() - 16;
     u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
 }

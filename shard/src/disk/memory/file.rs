@@ -36,7 +36,15 @@ impl MemoryFile {
         path.clone_into(&mut self.path.borrow_mut());
     }
 
-    pub(in crate::disk) fn size(&self) -> u64 {
+    pub(in crate::disk) async fn size(&self, patience: Patience) -> u64 {
+        match patience {
+            Patience::Now => {
+                let path = self.path();
+                let held = &self.disk.held;
+                held.on_core(path.parent(), "measure an open file");
+            }
+            Patience::Wait => self.pass_aside().await,
+        }
         self.content.size() as u64
     }
 
@@ -63,15 +71,22 @@ impl MemoryFile {
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(in crate::disk) fn truncate(&self, bytes: u64) -> io::Result<()> {
         self.asked("truncate");
+        let path = self.path();
+        self.disk.held.on_core(path.parent(), "truncate");
         self.content.resize(place(bytes));
         Ok(())
+    }
+
+    pub(in crate::disk) async fn truncate_aside(&self, bytes: u64) -> io::Result<()> {
+        self.pass_aside().await;
+        self.truncate(bytes)
     }
 
     pub(in crate::disk) async fn extend(&self, bytes: u64) -> io::Result<u64> {
         self.asked("extend");
         breathe().await;
         self.pass_aside().await;
-        let size = self.size() + bytes;
+        let size = self.content.size() as u64 + bytes;
         if self.disk.space(place(bytes)) < place(bytes) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -82,7 +97,7 @@ impl MemoryFile {
     /// What was not flushed may be on the device in any case.
     pub(in crate::disk) async fn begin_write_back(&self, position: u64, bytes: u64) {
         assert!(
-            position + bytes <= self.size(),
+            position + bytes <= self.content.size() as u64,
             "only what is written is sent ahead"
         );
         self.asked("write-back");
@@ -106,6 +121,8 @@ impl MemoryFile {
         self.asked("read");
         if patience == Patience::Wait {
             breathe().await;
+            let path = self.path();
+            self.disk.held.pass(path.parent()).await;
         }
         if self.disk.fails(|faults| faults.read) {
             return Err(broken());

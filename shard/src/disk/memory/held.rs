@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Held {
     dirs: RefCell<BTreeSet<PathBuf>>,
     waiting: Cell<usize>,
+    /// What was asked on the core's own thread of one that was stuck: the core would hang there.
+    hung: RefCell<BTreeSet<&'static str>>,
     let_go: Event,
 }
 
@@ -31,6 +33,18 @@ impl Held {
         self.waiting.get()
     }
 
+    /// What was asked so far, by the core itself, of a directory that was stuck.
+    pub(crate) fn hung(&self) -> Vec<&'static str> {
+        self.hung.borrow().iter().copied().collect()
+    }
+
+    /// The core itself asks that of the directory.
+    pub(super) fn on_core(&self, dir: Option<&Path>, what: &'static str) {
+        if dir.is_some_and(|dir| self.dirs.borrow().contains(dir)) {
+            self.hung.borrow_mut().insert(what);
+        }
+    }
+
     /// Resolves once the directory is not stuck.
     pub(super) async fn pass(&self, dir: Option<&Path>) {
         let is_free = || !dir.is_some_and(|dir| self.dirs.borrow().contains(dir));
@@ -38,7 +52,7 @@ impl Held {
     }
 
     /// The same for what takes a blocking thread meanwhile.
-    pub(super) async fn pass_aside(&self, dir: Option<&Path>) {
+    pub(in crate::disk) async fn pass_aside(&self, dir: Option<&Path>) {
         self.waiting.set(self.waiting.get() + 1);
         self.pass(dir).await;
         self.waiting.set(self.waiting.get() - 1);

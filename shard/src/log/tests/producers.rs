@@ -1,6 +1,7 @@
 //! What a log knows of idempotent producers: over restarts and kills, with its snapshot and without.
 
 use super::*;
+use crate::disk::Calls;
 use crate::log::apply::ApplyError;
 use felix_core::batch::Place;
 use felix_core::producers::{Producers, Refusal, Verdict};
@@ -205,11 +206,9 @@ fn a_snapshot_that_is_damaged_or_cut_anywhere_does_no_harm() {
                 assert_remembers(&log, &written);
                 kill(log);
                 // It is whole again.
-                let mended = table::load(
-                    &Dir::open(damaged.path()).await.unwrap(),
-                    SNAPSHOT,
-                    *b"FLXP",
-                );
+                let dir = Dir::open(damaged.path()).await.unwrap();
+                let load = |calls: &Calls<'_>| table::load(calls, SNAPSHOT, *b"FLXP");
+                let mended = dir.aside(load).await;
                 assert!(mended.unwrap().is_some());
             }
         }
@@ -355,7 +354,8 @@ fn a_checkpoint_between_rolls_brings_a_snapshot_of_all_that_is_durable() {
                 log.kept_up(kept_up).unwrap();
                 assert_eq!(log.recovery_point(), log.end());
                 let dir = Dir::open(dir.path()).await.unwrap();
-                let payload = table::load(&dir, SNAPSHOT, *b"FLXP").unwrap().unwrap();
+                let load = |calls: &Calls<'_>| table::load(calls, SNAPSHOT, *b"FLXP");
+                let payload = dir.aside(load).await.unwrap().unwrap();
                 assert_eq!(payload[..8], log.end().to_wire().to_be_bytes());
             }
         }

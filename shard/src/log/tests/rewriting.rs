@@ -176,6 +176,7 @@ fn a_checkpoint_whose_name_was_not_synced_is_written_again_before_anything_relie
         let error = checkpoint.save(&log.dir).await.unwrap_err();
         assert!(error.is_failed_sync());
         let _ = log.poison(error, Distrust::Flushes);
+        log.failure_note().unwrap().leave().await;
         kill(log);
         failing.set_faults(Faults::default());
         let mut log = opened().await;
