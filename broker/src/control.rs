@@ -23,8 +23,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Starts serving `pages` on `listener`, probing the cores, and telling `events` of the first signal to end. The
-    /// second one ends the process on the spot.
+    /// Starts serving `pages` on `listener`, probing the cores, and telling `events` of the first
+    /// signal to end. The second one ends the process on the spot.
     ///
     /// # Errors
     /// No thread, no runtime or no signal handler can be had.

@@ -14,7 +14,8 @@ pub enum Codec {
     Snappy,
     /// LZ4 frame with independent blocks; in a log they may be linked.
     Lz4,
-    /// Zstandard (RFC 8878), with a window of at most 128 MiB; in a log it may be larger. Not before Produce 7 and Fetch 10 (KIP-110).
+    /// Zstandard (RFC 8878), with a window of at most 128 MiB; in a log it may be larger. Not
+    /// before Produce 7 and Fetch 10 (KIP-110).
     Zstd,
 }
 

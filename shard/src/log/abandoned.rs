@@ -18,9 +18,10 @@ pub(super) struct Settled {
     pub(super) dropped_bytes: u64,
 }
 
-/// Gives a file that a segment has begun in the name of that segment, and adds it to `bases`. Removes
-/// nothing: a log that is refused keeps all that may tell why. Its first batch says where it begins. That it belongs there, as the segment after
-/// all others, is judged like that of any other segment.
+/// Gives a file that a segment has begun in the name of that segment, and adds it to `bases`.
+/// Removes nothing: a log that is refused keeps all that may tell why. Its first batch says where
+/// it begins. That it belongs there, as the segment after all others, is judged like that of any
+/// other segment.
 pub(super) async fn settle(
     dir: &Dir,
     names: &[String],

@@ -376,8 +376,9 @@ impl Log {
 
     /// Places a batch and writes it (`pwrite`); it is then written, not durable. Rolls first where
     /// the segment is full. Where the disk has no space, or no descriptor is left
-    /// ([`LogError::is_refusal`]), the log is as it was and takes the next append that can be written;
-    /// after any other error it is poisoned and takes nothing more. Panics where [`Log::judge`] does not say that the batch is new.
+    /// ([`LogError::is_refusal`]), the log is as it was and takes the next append that can be
+    /// written; after any other error it is poisoned and takes nothing more. Panics where
+    /// [`Log::judge`] does not say that the batch is new.
     ///
     /// # Errors
     /// The disk's own fault, now or earlier; no offsets are left.
