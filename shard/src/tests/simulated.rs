@@ -104,7 +104,7 @@ const STORIES_TAKE: Duration = Duration::from_secs(20);
 const STORIES_FULL: u64 = 10_000;
 
 /// How many a broken engine gets to be found out.
-const STORIES_OF_BROKEN: u64 = 1000;
+const STORIES_OF_BROKEN: u64 = 2000;
 
 fn tell(seed: u64, aloud: bool) -> Told {
     let told = catch_unwind(AssertUnwindSafe(|| story::tell(seed, None, aloud)));
