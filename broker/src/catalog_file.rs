@@ -1,8 +1,11 @@
 //! The streams an operator lists in a TOML file, until a control plane keeps them.
 
 use crate::identity::Identity;
+use felix_core::limits::{AGE_SECONDS_MAX, RETENTION_BYTES_MAX};
 use felix_core::{Durability, Generation, Retention, Stream, StreamId, Timestamps};
-use serde::Deserialize;
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
 use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -113,38 +116,82 @@ struct Entry {
     durability: Option<DurabilityWord>,
     #[serde(default)]
     timestamps: TimestampsWord,
-    retention_bytes: Option<Bound>,
-    retention_seconds: Option<Bound>,
-    segment_seconds: Option<NonZeroU64>,
+    retention_bytes: Option<Bound<RETENTION_BYTES_MAX>>,
+    retention_seconds: Option<Bound<AGE_SECONDS_MAX>>,
+    segment_seconds: Option<Within<AGE_SECONDS_MAX>>,
     begin_anew: Option<Identity>,
 }
 
-/// How much is kept.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged, expecting = "a whole number from 1 on, or \"unlimited\"")]
-enum Bound {
-    Of(NonZeroU64),
-    None(Unlimited),
+/// A whole number from 1 to a greatest.
+#[derive(Clone, Copy)]
+struct Within<const MAX: u64>(NonZeroU64);
+
+/// How much is kept: all, where there is no number.
+#[derive(Clone, Copy)]
+struct Bound<const MAX: u64>(Option<Within<MAX>>);
+
+impl<const MAX: u64> Within<MAX> {
+    /// `None`: it is not within them.
+    fn of(number: i64) -> Option<Self> {
+        let number = u64::try_from(number).ok().and_then(NonZeroU64::new)?;
+        (number.get() <= MAX).then_some(Self(number))
+    }
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Unlimited {
-    Unlimited,
-}
-
-impl Bound {
+impl<const MAX: u64> Bound<MAX> {
     fn number(self) -> Option<NonZeroU64> {
-        match self {
-            Self::Of(number) => Some(number),
-            Self::None(Unlimited::Unlimited) => None,
+        self.0.map(|Within(number)| number)
+    }
+}
+
+/// Reads the values above.
+struct Numbers<const MAX: u64> {
+    or_unlimited: bool,
+}
+
+impl<const MAX: u64> Visitor<'_> for Numbers<MAX> {
+    type Value = Bound<MAX>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from 1 to {MAX}")?;
+        if self.or_unlimited {
+            write!(f, ", or \"unlimited\"")?;
         }
+        Ok(())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+        match Within::of(number) {
+            Some(within) => Ok(Bound(Some(within))),
+            None => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+        }
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<Self::Value, E> {
+        if self.or_unlimited && word == "unlimited" {
+            return Ok(Bound(None));
+        }
+        Err(E::invalid_value(Unexpected::Str(word), &self))
+    }
+}
+
+impl<'de, const MAX: u64> Deserialize<'de> for Bound<MAX> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Numbers { or_unlimited: true })
+    }
+}
+
+impl<'de, const MAX: u64> Deserialize<'de> for Within<MAX> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let or_unlimited = false;
+        let Bound(number) = from.deserialize_any(Numbers { or_unlimited })?;
+        Ok(number.expect("only a number was taken"))
     }
 }
 
 impl Entry {
     fn retention(&self, default: Retention) -> Retention {
-        let age = |bound: Bound| {
+        let age = |bound: Bound<AGE_SECONDS_MAX>| {
             bound
                 .number()
                 .map(|seconds| Duration::from_secs(seconds.get()))
@@ -211,7 +258,7 @@ fn parse(text: &str, defaults: &StreamDefaults) -> Result<Vec<Described>, String
         retention: entry.retention(defaults.retention),
         segment_age: entry
             .segment_seconds
-            .map_or(defaults.segment_age, |seconds| {
+            .map_or(defaults.segment_age, |Within(seconds)| {
                 Duration::from_secs(seconds.get())
             }),
         tenant: entry.tenant,
@@ -308,11 +355,32 @@ mod tests {
             ("timestamps = \"now\"", "unknown variant `now`"),
             (
                 "retention_bytes = 0",
-                "a whole number from 1 on, or \"unlimited\"",
+                "a whole number from 1 to 1152921504606846976, or \"unlimited\"",
+            ),
+            (
+                "retention_bytes = 1152921504606846977",
+                "a whole number from 1 to 1152921504606846976, or \"unlimited\"",
             ),
             (
                 "retention_seconds = \"long\"",
-                "a whole number from 1 on, or \"unlimited\"",
+                "a whole number from 1 to 10000000000, or \"unlimited\"",
+            ),
+            (
+                "retention_seconds = 10000000001",
+                "a whole number from 1 to 10000000000, or \"unlimited\"",
+            ),
+            // What Kafka's users write for "never".
+            (
+                "segment_seconds = 9223372036854775807",
+                "expected a whole number from 1 to 10000000000",
+            ),
+            (
+                "segment_seconds = \"unlimited\"",
+                "expected a whole number from 1 to 10000000000",
+            ),
+            (
+                "segment_seconds = 1.5",
+                "expected a whole number from 1 to 10000000000",
             ),
             (
                 "begin_anew = \"yes\"",

@@ -189,6 +189,13 @@ pub const REWRITES_LATE_MAX: usize = 2;
 pub const OPENING_THREADS_MAX: usize =
     SHARDS_OPENING_MAX + OPENINGS_LATE_MAX + REWRITES_IN_FLIGHT_MAX + REWRITES_LATE_MAX;
 
+/// Bytes that a stream may be told to keep at least. Nobody has as many; more would not fit the sums.
+pub const RETENTION_BYTES_MAX: u64 = 1 << 60;
+
+/// Seconds that a stream may be told to keep its records for, or to write to one segment for: some
+/// centuries, which clocks can still tell.
+pub const AGE_SECONDS_MAX: u64 = 10_000_000_000;
+
 /// Batches of one producer whose landing place a shard remembers, so that one that is sent again is
 /// answered with it (claim 184). Clients have five on the way at most. A producer that has written
 /// as many takes some 2 KiB.

@@ -1,5 +1,7 @@
 //! The table of settings.
 
+use felix_core::limits::{AGE_SECONDS_MAX, RETENTION_BYTES_MAX};
+
 /// What values a setting takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -361,7 +363,7 @@ pub(crate) static TABLE: &[Setting] = &[
     .unit("bytes"),
     setting(
         "FELIX_DURABLE_SEGMENT_SECONDS",
-        number(1, 10_000_000_000),
+        number(1, AGE_SECONDS_MAX),
         "How long after its first record a log file is closed at the latest, so that retention by \
          age reaches streams that are hardly written to; of a stream whose catalog entry says \
          nothing else. Where records are kept for less, after as long.",
@@ -385,7 +387,7 @@ pub(crate) static TABLE: &[Setting] = &[
     .unit("bytes"),
     setting(
         "FELIX_DURABLE_RETENTION_BYTES",
-        number(1, 1 << 60),
+        number(1, RETENTION_BYTES_MAX),
         "What each shard of a stream whose catalog entry says nothing else keeps at least: full log \
          files go, the oldest first, while this much is left without them.",
     )
@@ -393,7 +395,7 @@ pub(crate) static TABLE: &[Setting] = &[
     .unit("bytes"),
     setting(
         "FELIX_DURABLE_RETENTION_SECONDS",
-        number(1, 10_000_000_000),
+        number(1, AGE_SECONDS_MAX),
         "How long a record of such a stream is kept at least: a full log file goes once its newest \
          record is older.",
     )

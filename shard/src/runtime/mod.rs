@@ -7,6 +7,7 @@ pub(crate) mod broken;
 pub(crate) mod simulated;
 
 use crate::suspect::carry;
+use felix_core::limits::AGE_SECONDS_MAX;
 use std::future::Future;
 use std::time::Duration;
 
@@ -49,13 +50,17 @@ pub(crate) fn spawn_local<T: 'static>(work: impl Future<Output = T> + 'static) -
     Task::Real(glommio::spawn_local(work))
 }
 
+/// What is due later than this, some centuries, is due then: the executor's clock cannot tell of all
+/// times that can be asked for.
+const PAUSE_MAX: Duration = Duration::from_secs(AGE_SECONDS_MAX);
+
 /// Resolves after `pause`.
 pub(crate) async fn sleep(pause: Duration) {
     #[cfg(test)]
     if let Some(simulation) = simulated::current() {
         return simulation.sleep(pause).await;
     }
-    glommio::timer::sleep(pause).await;
+    glommio::timer::sleep(pause.min(PAUSE_MAX)).await;
 }
 
 /// Does what blocks on a thread of its own.
@@ -75,4 +80,19 @@ pub async fn breathe() {
         return crate::event::step_aside().await;
     }
     glommio::yield_if_needed().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use glommio::{LocalExecutorBuilder, Placement};
+
+    #[test]
+    fn a_sleep_beyond_what_the_clock_can_tell_is_a_long_one() {
+        let executor = LocalExecutorBuilder::new(Placement::Unbound).io_memory(64 << 10);
+        let executor = executor.make().expect("there is a ring");
+        let slept = executor.run(async { sleep(Duration::MAX).now_or_never() });
+        assert_eq!(slept, None);
+    }
 }
