@@ -121,8 +121,9 @@ impl fmt::Display for ShardError {
             } => write!(
                 f,
                 "the disk of {directory} took no more, though {free_bytes} bytes are free on it: \
-                 is a quota used up? Reads go on, and appends do once there is space: delete what \
-                 is not needed there, shorten the retention, or raise the quota"
+                 is a quota used up, or are there no more inodes? Reads go on, and appends do once \
+                 there is space: delete what is not needed there, shorten the retention, or raise the \
+                 quota"
             ),
             Self::NoRoomInTime => write!(
                 f,

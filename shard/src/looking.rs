@@ -22,8 +22,22 @@ impl Owner {
         }
     }
 
-    /// The disk took no more of an append. Appends are refused until somebody has looked again.
+    /// The disk took no more of one log. Whether others are refused a look at what is free says: a
+    /// quota may be used up, or a file system that only this log lies on.
     pub(crate) fn disk_refused(self: &Rc<Self>) {
+        let now = self.clock().monotonic();
+        if !self.space().is_full()
+            && let Some(left_out) = self.metrics().space_lines.admit(now)
+        {
+            let reason = self.space().refusal();
+            let left_out = (left_out > 0).then_some(left_out);
+            tracing::error!(%reason, left_out, "the disk has no space for a log");
+        }
+        self.look(Duration::ZERO);
+    }
+
+    /// The reserve is given up. Appends are refused until a look says that there is space for it.
+    pub(crate) fn reserve_is_gone(self: &Rc<Self>) {
         if self.space().refused() {
             self.tell_full();
         }

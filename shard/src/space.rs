@@ -156,8 +156,8 @@ impl Space {
         })
     }
 
-    /// The system took no more, whatever it says is free. Until the next look says otherwise
-    /// appends are refused. Whether that is news.
+    /// There is no space to spare, whatever the system says is free. Until the next look says
+    /// otherwise appends are refused. Whether that is news.
     pub(crate) fn refused(&self) -> bool {
         !self.full.replace(true)
     }
