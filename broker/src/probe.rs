@@ -51,6 +51,8 @@ pub(crate) struct Readings {
     pub(crate) memlock_bytes: Option<u64>,
     /// The limit of open files; `None`: none.
     pub(crate) files: Option<u64>,
+    /// The limit of a file's size, bytes; `None`: none.
+    pub(crate) file_bytes: Option<u64>,
 }
 
 /// What the broker is about to do.
@@ -62,6 +64,8 @@ pub(crate) struct Needs {
     pub(crate) connections: u64,
     /// Shards of the catalog.
     pub(crate) shards: u64,
+    /// Bytes of the largest file.
+    pub(crate) file_bytes: u64,
 }
 
 /// Room that the limits leave.
@@ -97,6 +101,13 @@ pub(crate) enum Refusal {
     Files {
         /// The limit.
         files: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// Files may not be as large as a segment.
+    FileSize {
+        /// The limit.
+        bytes: u64,
         /// What is needed.
         needed: u64,
     },
@@ -148,6 +159,11 @@ impl fmt::Display for Refusal {
                  raise the limit (`ulimit -Hn {needed}`; systemd: LimitNOFILE; Docker: `--ulimit \
                  nofile={needed}`) or lower FELIX_KAFKA_MAX_CONNECTIONS"
             ),
+            Self::FileSize { bytes, needed } => write!(
+                f,
+                "a file may have {bytes} bytes, and log files get up to {needed}; raise the limit \
+                 (`ulimit -f unlimited`; systemd: LimitFSIZE) or lower FELIX_DURABLE_SEGMENT_BYTES"
+            ),
         }
     }
 }
@@ -175,6 +191,16 @@ pub(crate) fn judge(readings: &Readings, needs: Needs) -> Result<Room, Refusal> 
     }
     if let IoUring::Fails(error) = readings.io_uring {
         return Err(ring_refusal(error, readings.io_uring_disabled));
+    }
+    // The kernel would kill the process with a signal.
+    if let Some(bytes) = readings
+        .file_bytes
+        .filter(|bytes| *bytes < needs.file_bytes)
+    {
+        return Err(Refusal::FileSize {
+            bytes,
+            needed: needs.file_bytes,
+        });
     }
     let fixed = FILES_OF_PROCESS + needs.cores * FILES_PER_CORE + needs.connections;
     let needed = fixed + needs.shards * FILES_PER_SHARD;
@@ -217,6 +243,7 @@ pub(crate) fn read() -> Readings {
             .and_then(|text| text.trim().parse().ok()),
         memlock_bytes: raise(Resource::Memlock),
         files: raise(Resource::Nofile),
+        file_bytes: raise(Resource::Fsize),
     }
 }
 
@@ -264,6 +291,7 @@ mod tests {
             io_uring_disabled: Some(0),
             memlock_bytes: Some(8 << 20),
             files: Some(20_000),
+            file_bytes: None,
         }
     }
 
@@ -271,6 +299,7 @@ mod tests {
         cores: 2,
         connections: 1024,
         shards: 3,
+        file_bytes: 256 << 20,
     };
 
     fn sentence(change: impl FnOnce(&mut Readings)) -> String {
@@ -359,6 +388,25 @@ mod tests {
         assert!(
             files.contains("1024 files") && files.contains("nofile=1334"),
             "{files}"
+        );
+    }
+
+    #[test]
+    fn files_that_may_not_be_as_large_as_a_segment_are_refused_with_both_sizes() {
+        let limited = |bytes| Readings {
+            file_bytes: Some(bytes),
+            ..good()
+        };
+        assert!(judge(&limited(NEEDS.file_bytes), NEEDS).is_ok());
+        let refused = judge(&limited(NEEDS.file_bytes - 1), NEEDS);
+        let sentence = refused.unwrap_err().to_string();
+        assert!(
+            sentence.contains("a file may have 268435455 bytes"),
+            "{sentence}"
+        );
+        assert!(
+            sentence.contains("FELIX_DURABLE_SEGMENT_BYTES"),
+            "{sentence}"
         );
     }
 
