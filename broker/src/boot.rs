@@ -128,7 +128,7 @@ pub(crate) struct Running {
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) control: Control,
     /// The catalog's memory, and the lock of the directory; `None` without durable storage.
-    storage: Option<(DataDir, CatalogState)>,
+    pub(crate) storage: Option<(DataDir, CatalogState)>,
 }
 
 /// Runs until it is asked to end; how many shards then have a log that is not closed.
@@ -239,6 +239,7 @@ fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
         cores: u64::from(cores),
         connections,
         shards,
+        file_bytes: u64::from(settings.storage.segment_bytes),
     }
 }
 

@@ -95,6 +95,13 @@ impl DataDir {
         sync(&self.path)
     }
 
+    /// Puts back what there is space for of a reserve that was given up. All logs are closed.
+    pub(crate) fn put_reserve_back(&self) {
+        if let Err(error) = Reserve::of(&self.path).put_back() {
+            tracing::warn!(%error, "the next start has no reserve if the disk is full then");
+        }
+    }
+
     /// Whether there was a reserve, and the space it took is free now.
     fn give_up_reserve(&self) -> bool {
         let given_up = Reserve::of(&self.path).give_up();

@@ -42,6 +42,9 @@ pub(crate) fn shut_down(
             // It has said that it ended; its thread is about to.
             drop(thread.join());
         }
+        if let Some((data, _)) = &running.storage {
+            data.put_reserve_back();
+        }
     }
     running.control.end();
     result.map(|unclosed| unclosed.len())

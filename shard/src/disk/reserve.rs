@@ -18,6 +18,9 @@ const BYTES_MAX: u64 = 16 << 20;
 /// do not take what was given up.
 const SHARE: u64 = 64;
 
+/// Less than this is no help.
+const PUT_BACK_BYTES_MIN: u64 = 64 << 10;
+
 /// A block that there is space for if it is there: the bytes a file has are counted in these.
 const COUNTED_BYTES: u64 = 512;
 
@@ -56,6 +59,32 @@ impl Reserve {
             disk.reserve(bytes);
             return Ok(true);
         }
+        self.take(bytes).map(|()| true)
+    }
+
+    /// Takes as much of it as there is space for, where nobody appends any more, so that the next start
+    /// finds some however full the disk is by then.
+    ///
+    /// # Errors
+    /// The disk's own fault; then there is none.
+    pub fn put_back(&self) -> io::Result<()> {
+        let free = Free::of(self.path.parent().unwrap_or(&self.path))?;
+        let mut bytes = Self::bytes(free.all_bytes);
+        if self.held() >= bytes {
+            return Ok(());
+        }
+        while bytes >= PUT_BACK_BYTES_MIN {
+            // What is free for others than root says too little.
+            if self.take(bytes).is_ok() {
+                return Ok(());
+            }
+            bytes /= 2;
+        }
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    /// Has the file take up so much, or removes it.
+    fn take(&self, bytes: u64) -> io::Result<()> {
         let made = File::options()
             .write(true)
             .create(true)
@@ -65,12 +94,11 @@ impl Reserve {
                 allocate(&file, bytes)?;
                 file.sync_all()
             });
-        if let Err(cause) = made {
+        if made.is_err() {
             // Part of it would be in the way of what there is space for.
             drop(fs::remove_file(&self.path));
-            return Err(cause);
         }
-        Ok(true)
+        made
     }
 
     /// The space that it has; none where it is not there.
