@@ -19,7 +19,9 @@ use crossbeam_channel::Sender;
 use felix_core::metrics::Metrics;
 use felix_core::shards::ShardState;
 use felix_core::stalls::{Stall, StallBounds, Work};
-use felix_core::{Blocking, Catalog, Clock, CpuId, Generation, Monotonic, ShardId, Shards, Stalls};
+use felix_core::{
+    Blocking, Catalog, Clock, CpuId, Generation, Monotonic, ShardId, Shards, Stalls, Stream,
+};
 use felix_kafka::{CatalogView, Signal};
 use felix_net::Reactor;
 use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
@@ -334,6 +336,14 @@ impl Core {
         named
     }
 
+    /// A shard as people know it: tenant, topic and partition.
+    fn name_of(&self, shard: ShardId) -> String {
+        let catalog = self.catalog.current();
+        let mut streams = catalog.streams().iter();
+        let stream = streams.find(|stream| stream.shard_ids().any(|id| id == shard));
+        stream.map_or_else(|| shard.to_string(), |stream| name(stream, shard))
+    }
+
     /// All shards of the broker, as this core's table has them.
     fn shard_counts(&self) -> ShardCounts {
         let mut counts = ShardCounts::default();
@@ -345,7 +355,7 @@ impl Core {
                     Some(ShardState::Failed) => {
                         counts.failed.push(FailedShard {
                             id: shard,
-                            name: format!("{}-{}", stream.topic(), shard.index),
+                            name: name(stream, shard),
                             reason: None,
                         });
                     }
@@ -359,10 +369,7 @@ impl Core {
     /// The open shards that this core knows of, with the generations that clients may see.
     fn open_here(&self) -> Vec<(ShardId, Generation)> {
         let catalog = self.catalog.current();
-        let shards = catalog
-            .streams()
-            .iter()
-            .flat_map(felix_core::Stream::shard_ids);
+        let shards = catalog.streams().iter().flat_map(Stream::shard_ids);
         shards
             .filter_map(|shard| match self.router.state(shard) {
                 Some(ShardState::Open(generation)) => Some((shard, generation)),
@@ -380,7 +387,8 @@ impl Core {
         unclosed.retain(|shard| self.router.state(*shard) == Some(ShardState::Failed));
         for (shard, error) in unclean {
             unclosed.push(shard);
-            tracing::error!(%shard, %error, "a log could not be closed cleanly; it will be recovered");
+            let shard = self.name_of(shard);
+            tracing::error!(shard, %error, "a log could not be closed cleanly; it will be recovered");
         }
         unclosed
     }
@@ -403,4 +411,8 @@ impl Core {
         // The main thread listens as long as cores run.
         drop(self.events.send(event));
     }
+}
+
+fn name(stream: &Stream, shard: ShardId) -> String {
+    format!("{}/{}-{}", stream.tenant, stream.topic(), shard.index)
 }

@@ -166,7 +166,7 @@ fn a_log_of_apache_kafka_in_the_place_of_a_shard_that_was_made_is_refused_and_le
     broker.start_again();
     let (status, page) = broker.ready();
     assert_eq!(status, 200);
-    assert!(page.contains(&format!("failed: {TOPIC}-1: ")), "{page}");
+    assert!(page.contains(&format!("failed: dev/{TOPIC}-1: ")), "{page}");
     assert!(page.contains("its file checkpoint is missing"), "{page}");
     let mut wire = Wire::connect(broker.port());
     assert_eq!(wire.produce(TOPIC, 1, b"refused").0, KAFKA_STORAGE_ERROR);

@@ -85,7 +85,7 @@ fn a_shard_that_crashes_the_broker_three_times_is_left_out_until_its_notes_are_r
         assert_eq!(lines.next(), Some("ok"));
         let line = lines.next().unwrap_or_default();
         assert!(
-            line.starts_with(&format!("failed: {TOPIC}-{SICK}: ")),
+            line.starts_with(&format!("failed: dev/{TOPIC}-{SICK}: ")),
             "{ready}"
         );
         assert!(

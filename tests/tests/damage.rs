@@ -91,7 +91,7 @@ fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 /// `/ready` and the metrics name the shard as failed, with this in the reason.
 fn assert_told(broker: &Broker, topic: &str, shard: i32, said: &str) {
     let (_, page) = broker.ready();
-    let begins = format!("failed: {topic}-{shard}: ");
+    let begins = format!("failed: dev/{topic}-{shard}: ");
     let mut lines = page.lines();
     let is_told = lines.any(|line| line.starts_with(&begins) && line.contains(said));
     assert!(is_told, "{page}");

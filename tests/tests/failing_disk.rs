@@ -386,7 +386,7 @@ fn while_the_disk_goes_on_failing_the_page_says_why_and_each_attempt_is_told() {
     assert_failed(&broker, &mut wire);
     others_go_on(&mut wire);
     let (status, page) = broker.ready();
-    let begins = format!("ok\nfailed: {TOPIC}-0: ");
+    let begins = format!("ok\nfailed: dev/{TOPIC}-0: ");
     assert!(status == 200 && page.starts_with(&begins), "{page}");
     assert!(
         page.contains(&format!("could not flush {FIRST_LOG}")),

@@ -58,7 +58,7 @@ fn a_log_that_cannot_be_founded_fails_alone_and_is_founded_by_the_next_start() {
     let full = disk.refuse_space(is_shard);
     let mut broker = Broker::start_on(&data, &[Stream::new(TOPIC, 2)], &[]);
     let (status, ready) = broker.ready();
-    let begins = format!("ok\nfailed: {TOPIC}-1: ");
+    let begins = format!("ok\nfailed: dev/{TOPIC}-1: ");
     assert!(status == 200 && ready.starts_with(&begins), "{ready}");
     let is_named =
         |log: &str| log.contains("a log was not founded") && log.contains("checkpoint.tmp");

@@ -34,7 +34,11 @@ fn parse(text: &str, path: &Path) -> Result<FileValues, SettingsError> {
     let table = DeTable::parse(text).map_err(|error| {
         // It shows the line, and ends with a line break that is one too many.
         let error = error.to_string();
-        SettingsError::File(format!("the settings file {shown}: {}", error.trim_end()))
+        SettingsError::File(format!(
+            "the settings file {shown}: {}\neach line is `key = value`, and a value that is no number \
+             and neither true nor false stands in quotes",
+            error.trim_end()
+        ))
     })?;
     let path: Rc<Path> = path.into();
     // By place and not by name, so that what is complained of first stands first.
@@ -220,6 +224,8 @@ mod tests {
             let sentence = refused(text);
             assert!(sentence.contains("felix.toml") && sentence.contains("line 2"));
         }
+        let sentence = refused("durable_fsync_mode = none");
+        assert!(sentence.contains("stands in quotes"), "{sentence}");
         let sentence = read(Path::new("no/such.toml"), "FELIX_CONFIG").unwrap_err();
         let sentence = sentence.to_string();
         assert!(sentence.contains("no/such.toml") && sentence.contains("FELIX_CONFIG"));

@@ -180,7 +180,7 @@ fn a_shard_that_cannot_be_opened_is_named_and_the_others_are_served() {
     let mut broker = Broker::start(temp.path(), &[]);
     let (status, body) = broker.get("/ready");
     assert_eq!(status, 200);
-    let begins = "ok\nfailed: default.clicks-1: ";
+    let begins = "ok\nfailed: dev/default.clicks-1: ";
     assert!(body.starts_with(begins), "{body}");
     assert!(body.contains("missing"), "{body}");
     assert_eq!(broker.metric("felix_shard_open"), Some(2.0));

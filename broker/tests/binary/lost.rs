@@ -16,7 +16,7 @@ fn assert_failed(broker: &mut Broker, shards: &[u32], said: &str) {
     let mut lines = page.lines();
     assert_eq!(lines.next(), Some("ok"));
     for (line, shard) in lines.by_ref().zip(shards) {
-        let begins = format!("failed: default.clicks-{shard}: ");
+        let begins = format!("failed: dev/default.clicks-{shard}: ");
         assert!(line.starts_with(&begins) && line.contains(said), "{line}");
     }
     assert_eq!(
