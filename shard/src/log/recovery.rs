@@ -87,6 +87,9 @@ pub(super) struct Recoverer {
     recovery_point: Offset,
     /// Nothing may be taken on trust: a table is missing.
     scan_all: bool,
+    /// Both are: another broker wrote it. What it acknowledged is not known, so nothing is cut off but
+    /// what a crash leaves at the end.
+    is_adopted: bool,
     /// A write or a flush failed before: segments that reach above the recovery point are written
     /// once more.
     failed: bool,
@@ -131,6 +134,8 @@ pub(super) async fn recover(
     let first = bases.first().copied().unwrap_or_default();
     let failed = opening.failed || is_failed;
     let scan_all = checkpoint.is_none() || generations.is_none();
+    let is_adopted = checkpoint.is_none() && generations.is_none();
+    let known = bases.last().filter(|_| is_adopted).copied();
     let producers = Replay::begin(&dir, snapshot, start).await;
     let mut recoverer = Recoverer {
         dir,
@@ -141,8 +146,9 @@ pub(super) async fn recover(
         start,
         recovery_point: checkpoint
             .as_ref()
-            .map_or(start, |saved| saved.recovery_point),
+            .map_or(known.unwrap_or(start), |saved| saved.recovery_point),
         scan_all: scan_all || opening.verify,
+        is_adopted,
         generations,
         seen: Seen::default(),
         producers,
@@ -401,6 +407,9 @@ impl Recoverer {
                 Verified::End => return Ok(None),
                 #[cfg(test)]
                 Verified::Fault(_) if skips_holes() && walk.position() > position => continue,
+                Verified::Fault(fault @ Fault::Gap { .. }) if self.is_adopted => {
+                    return Err(segment.damaged(position, fault));
+                }
                 Verified::Fault(fault) => return Ok(Some(Cut { position, fault })),
             };
             // No crash leaves such a batch, so nothing is cut for it.

@@ -311,6 +311,41 @@ fn the_greatest_generation_is_refused_in_a_batch_in_the_table_and_as_a_floor() {
 }
 
 #[test]
+fn of_a_log_of_another_broker_nothing_is_cut_but_a_torn_end() {
+    run(async {
+        // As Kafka leaves a log that it has compacted, in one segment and over two.
+        let (first, later) = (crafted(0, 0, 1), crafted(5, 0, 1));
+        let gap = |owed, found| Fault::Gap {
+            owed: Offset::new(owed),
+            found,
+        };
+        let dir = tempfile::tempdir().unwrap();
+        write_segment(&dir, 0, &[first.clone(), later.clone()]);
+        let expected = (
+            segment::log_name(Offset::ZERO),
+            first.len() as u64,
+            gap(1, 5),
+        );
+        assert_eq!(refused(&dir).await, expected);
+
+        let dir = tempfile::tempdir().unwrap();
+        write_segment(&dir, 0, std::slice::from_ref(&first));
+        write_segment(&dir, 5, std::slice::from_ref(&later));
+        let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
+        assert!(error.to_string().contains("missing"), "{error}");
+        assert_eq!(files(&dir, "log").len(), 2);
+
+        let dir = tempfile::tempdir().unwrap();
+        let torn = crafted(1, 0, 1);
+        write_segment(&dir, 0, &[first, torn[..torn.len() - 1].to_vec()]);
+        let (log, recovery) = open(&dir, LARGE).await;
+        assert_eq!(log.end(), Offset::new(1));
+        // Up to the last byte that is not zero.
+        assert!((1..torn.len() as u64).contains(&recovery.cut_bytes));
+    });
+}
+
+#[test]
 fn a_log_without_room_behind_its_end_is_refused() {
     run(async {
         let greatest = Offset::MAX.get();
