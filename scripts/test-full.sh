@@ -41,8 +41,8 @@ run() {
 scripts/setup-test.sh
 scripts/check.sh
 export FELIX_TESTS_FULL=1
-run cargo test --workspace --locked -- --nocapture
-run cargo test --release --package felix-tests --locked -- --nocapture
+run cargo test --workspace --locked --no-fail-fast -- --nocapture
+run cargo test --release --package felix-tests --locked --no-fail-fast -- --nocapture
 status=passed
 write
 cat docs/test-full.md
