@@ -94,12 +94,19 @@ impl Read {
                     let cause = io::ErrorKind::WouldBlock.into();
                     return Err(segment.disk_error("read", Some(walk.position()), cause));
                 }
-                if last < self.from || header.is_control() {
+                if last < self.from {
                     walk.skip(&header);
                     continue;
                 }
+                if last >= self.below {
+                    return Ok(());
+                }
+                if header.is_control() {
+                    walk.pass_over(&header).await?;
+                    continue;
+                }
                 let total = pieces.bytes + header.size();
-                if last >= self.below || (pieces.bytes > 0 && total > self.bytes_max) {
+                if pieces.bytes > 0 && total > self.bytes_max {
                     return Ok(());
                 }
                 if pieces.bytes == 0 && total > self.first_bytes_max {

@@ -139,8 +139,12 @@ impl Search {
                 if last >= self.below {
                     return Ok(Searched::Done(None));
                 }
-                if header.is_control() || header.max_timestamp < wanted.0 || last < self.from {
+                if last < self.from {
                     walk.skip(&header);
+                    continue;
+                }
+                if header.is_control() || header.max_timestamp < wanted.0 {
+                    walk.pass_over(&header).await?;
                     continue;
                 }
                 match self.look(segment, &mut walk, &header, last).await? {
@@ -251,7 +255,7 @@ impl Search {
             {
                 best = Some((timestamp, last));
             }
-            walk.skip(&header);
+            walk.pass_over(&header).await?;
         }
         Ok(best)
     }

@@ -5,8 +5,9 @@ use super::segment::Segment;
 use super::walk::{Step, Walk};
 use crate::disk::{File, Patience};
 use crate::runtime;
+use bytes::Bytes;
 use felix_core::limits::{LOG_ROOM, SEGMENT_SPAN_MAX};
-use felix_core::{Generation, Offset, PlacedBatch};
+use felix_core::{BatchError, Generation, Offset, PlacedBatch};
 use std::io;
 
 /// Bytes read at once from a log that is scanned.
@@ -14,7 +15,7 @@ pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes of a batch whose checksum is computed on the core: about 100 us. The checksum of a larger
 /// one holds the core for longer than a task may.
-const CHECKED_AT_ONCE_MAX: usize = 1 << 20;
+pub(super) const CHECKED_AT_ONCE_MAX: usize = 1 << 20;
 
 /// What stands at a place of a file after every check.
 pub(super) enum Verified {
@@ -58,13 +59,7 @@ pub(super) async fn verified(
         let cause = io::ErrorKind::UnexpectedEof.into();
         return Err(segment.disk_error("read", Some(position), cause));
     };
-    let mut bytes = chunk.slice(at..at + header.size());
-    let batch = if bytes.len() > CHECKED_AT_ONCE_MAX {
-        runtime::blocking(move || PlacedBatch::split_from(&mut bytes)).await
-    } else {
-        PlacedBatch::split_from(&mut bytes)
-    };
-    Ok(match batch {
+    Ok(match checked(chunk.slice(at..at + header.size())).await {
         Ok(batch) => match generation {
             Some(owed) if owed != batch.generation() => Verified::Fault(Fault::Generation {
                 owed,
@@ -74,6 +69,15 @@ pub(super) async fn verified(
         },
         Err(fault) => Verified::Fault(Fault::Batch(fault)),
     })
+}
+
+/// The batch in `bytes`, if its checksum and all that its header says by itself is right.
+pub(super) async fn checked(mut bytes: Bytes) -> Result<PlacedBatch, BatchError> {
+    if bytes.len() > CHECKED_AT_ONCE_MAX {
+        runtime::blocking(move || PlacedBatch::split_from(&mut bytes)).await
+    } else {
+        PlacedBatch::split_from(&mut bytes)
+    }
 }
 
 /// What makes a whole batch one that no broker of ours wrote, though every checksum is right: indexes,

@@ -2,7 +2,8 @@
 
 use super::error::{Fault, LogError};
 use super::segment::Segment;
-use crate::disk::Patience;
+use super::verify::{CHECKED_AT_ONCE_MAX, checked};
+use crate::disk::{Patience, breathe};
 use bytes::Bytes;
 use felix_core::batch::{HEADER_BYTES, Header};
 use felix_core::limits::BATCH_BYTES_MAX;
@@ -251,6 +252,29 @@ impl<'a> Walk<'a> {
         if let (Some((owed, _)), Some((_, last))) = (&mut self.owed, header.offset_range()) {
             *owed = Owed::First(last.after(1));
         }
+    }
+
+    /// Steps over the batch that stands here because of what its header says beside its offsets: that
+    /// it is a control batch, or too old. Only its checksum bears that out; without it one flipped bit
+    /// would take its records from every reader, and nobody would be told.
+    pub(super) async fn pass_over(&mut self, header: &Header) -> Result<(), LogError> {
+        let (position, size) = (self.position, header.size());
+        match self.patience {
+            Patience::Now if size > CHECKED_AT_ONCE_MAX => {
+                let cause = io::ErrorKind::WouldBlock.into();
+                return Err(self.segment.disk_error("read", Some(position), cause));
+            }
+            Patience::Now => {}
+            Patience::Wait => breathe().await,
+        }
+        let checked = match self.take(header).await? {
+            Some((chunk, at)) => checked(chunk.slice(at..at + size)).await.map(drop),
+            None => Err(BatchError::Truncated {
+                needed: size,
+                present: 0,
+            }),
+        };
+        checked.map_err(|fault| self.segment.damaged(position, Fault::Batch(fault)))
     }
 
     /// The chunk that holds the whole batch that stands here, and where in it the batch begins;

@@ -176,9 +176,13 @@ impl Segment {
                 match walk.next().await {
                     Ok(Some((header, last))) => {
                         let noted = self.indexed(walk.position(), &header, last);
+                        match walk.pass_over(&header).await {
+                            Ok(()) => {}
+                            Err(LogError::Damaged { .. }) => return Ok(()),
+                            Err(error) => return Err(error),
+                        }
                         indexes.note(noted, self.index_interval);
                         start.owed = Owed::First(last.after(1));
-                        walk.skip(&header);
                     }
                     Ok(None) => break,
                     Err(LogError::Damaged { .. }) => return Ok(()),

@@ -4,6 +4,7 @@
 use super::generations::Generations;
 use super::*;
 use felix_core::BatchError;
+use felix_core::batch::{HEADER_BYTES, Header};
 use felix_core::limits::{BATCH_BYTES_MAX, LOG_ROOM};
 
 /// One growing segment with many index entries, closed cleanly.
@@ -179,6 +180,97 @@ fn a_flipped_bit_in_a_length_is_met_by_the_read_that_begins_at_it_and_by_no_othe
                 assert_eq!(search.run().await.unwrap(), None, "no segment has it");
             }
         }
+    });
+}
+
+/// All that one read after the other answers from there on, and how it ended.
+async fn consumed(log: &Log, from: Offset) -> (Vec<Bytes>, Option<LogError>) {
+    let (mut found, mut next) = (Vec::new(), from);
+    while next < log.end() {
+        let read = log.read(next, log.end(), 1);
+        let read = match read.try_now() {
+            Some(read) => read,
+            None => read.run().await,
+        };
+        let pieces = match read {
+            Ok(pieces) => pieces,
+            Err(error) => return (found, Some(error)),
+        };
+        let [batch] = &pieces[..] else {
+            return (found, None);
+        };
+        let (_, last) = Header::read(batch).unwrap().offset_range().unwrap();
+        next = last.after(1);
+        found.push(batch.clone());
+    }
+    (found, None)
+}
+
+#[test]
+fn a_flipped_bit_in_what_a_checksum_covers_of_a_header_hides_no_record() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, INDEXED).await;
+        // One stands out, so that those behind it would hide that it is left out.
+        let number = 16;
+        let times = (0..40).map(|at| 1000 + 2 * at + if at == 16 { 30 } else { 0 });
+        let batches: Vec<PlacedBatch> = times
+            .map(|time| {
+                let batch = batch(&[time, time - 1], 100);
+                log.append(batch, Timestamps::Create, NOW).unwrap()
+            })
+            .collect();
+        log.close().await.unwrap();
+        let position = positions(&batches)[number];
+        let records: Vec<Record> = batches.iter().flat_map(|b| b.records().unwrap()).collect();
+        let mut refused = 0;
+        for bit in 21 * 8..HEADER_BYTES * 8 {
+            let (byte, bit) = (bit / 8, u8::try_from(bit % 8).unwrap());
+            let what = format!("byte {byte}, bit {bit}");
+            let copied = copy(&dir);
+            damage(
+                &copied,
+                "log",
+                usize::try_from(position).unwrap() + byte,
+                bit,
+            );
+            let (log, recovery) = open(&copied, INDEXED).await;
+            assert_eq!(recovery.rebuilt_indexes, 0, "it was taken on trust");
+            let (found, error) = consumed(&log, log.start()).await;
+            match error {
+                None => assert_eq!(found.len(), batches.len(), "{what}"),
+                Some(error) => {
+                    assert_eq!(damaged(error).1, position, "{what}");
+                    assert_eq!(found.len(), number, "{what}");
+                    refused += 1;
+                }
+            }
+            // From the end: a search that finds an index wrong has it made anew for those that follow.
+            for wanted in (990..1110).rev().map(Timestamp) {
+                let first = records.iter().find(|record| record.timestamp >= wanted);
+                let search = log.search(Wanted::AtOrAfter(wanted), log.end());
+                match search.run().await {
+                    Err(error) => assert_eq!(damaged(error).1, position, "{what}"),
+                    Ok(found) => assert_eq!(
+                        found.map(|found| found.0),
+                        first.map(|record| record.offset),
+                        "{what}, {wanted:?}"
+                    ),
+                }
+            }
+            for below in [number + 1, number + 2, 40] {
+                let below = batches[below - 1].next_offset();
+                let greatest = batches.iter().filter(|batch| batch.next_offset() <= below);
+                let greatest = greatest.map(PlacedBatch::max_timestamp).max();
+                let search = log.search(Wanted::Greatest, below);
+                match search.run().await {
+                    Err(error) => assert_eq!(damaged(error).1, position, "{what}"),
+                    Ok(found) => assert_eq!(found.map(|found| found.1), greatest, "{what}"),
+                }
+            }
+        }
+        // The control bit, and the bits of the offset of the last record.
+        assert_eq!(refused, 1 + 32);
     });
 }
 
