@@ -4,6 +4,7 @@
 #[cfg(test)]
 use super::memory::MemoryDir;
 use super::real_dir::TEMPORARY;
+use super::regular;
 use super::sys;
 use std::ffi::OsString;
 use std::io;
@@ -70,7 +71,7 @@ impl<'dir> Calls<'dir> {
     /// The disk's own fault.
     pub fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match &self.0 {
-            Kind::Real(dir) => if_there(std::fs::read(dir.join(name))),
+            Kind::Real(dir) => if_there(regular::read(&dir.join(name))),
             #[cfg(test)]
             Kind::Memory(dir) => dir.load(name),
         }
@@ -119,7 +120,7 @@ fn list(dir: &Path) -> io::Result<Vec<OsString>> {
     for entry in std::fs::read_dir(dir)? {
         let name = entry?.file_name();
         if name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes()) {
-            std::fs::remove_file(dir.join(&name))?;
+            remove_temporary(&dir.join(&name))?;
         } else {
             names.push(name);
         }
@@ -137,9 +138,23 @@ fn mark(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes what a crash left behind. Where that cannot be (it is a directory), the error names it.
+fn remove_temporary(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path).map_err(|error| {
+        let name = path.file_name().unwrap_or_default().display();
+        io::Error::new(
+            error.kind(),
+            format!("{name} could not be removed: {error}"),
+        )
+    })
+}
+
 pub(super) fn size_of(path: &Path) -> io::Result<Option<u64>> {
-    let found = if_there(std::fs::metadata(path))?;
-    Ok(found.map(|found| found.len()))
+    let Some(found) = if_there(std::fs::metadata(path))? else {
+        return Ok(None);
+    };
+    regular::check(found.file_type())?;
+    Ok(Some(found.len()))
 }
 
 /// `None`: there is no such file.

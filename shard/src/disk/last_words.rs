@@ -1,5 +1,6 @@
 //! Writing a little when the process is about to end: on any thread, whatever state it is in.
 
+use super::regular;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::path::Path;
 /// # Errors
 /// The disk's own fault; part of the bytes may be there.
 pub(crate) fn add_to_file(path: &Path, bytes: &[u8], bytes_max: u64) -> io::Result<()> {
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    let mut file = regular::open_with(OpenOptions::new().append(true).create(true), path)?;
     if file.metadata()?.len() + bytes.len() as u64 > bytes_max {
         file.set_len(0)?;
     }

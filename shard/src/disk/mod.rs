@@ -18,6 +18,7 @@ mod presence;
 mod real_dir;
 mod real_file;
 mod refusal;
+pub(crate) mod regular;
 mod reserve;
 mod sys;
 

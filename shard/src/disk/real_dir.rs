@@ -2,7 +2,7 @@
 
 use super::calls::{self, if_there};
 use super::real_file::{CLOSING, RealFile};
-use super::{Free, ReplaceError, descriptors, is_out_of_files};
+use super::{Free, ReplaceError, descriptors, is_out_of_files, regular};
 use crate::runtime;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -93,10 +93,8 @@ impl RealDir {
     pub(super) async fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
         let path = self.path.join(name);
         let cut = move || {
-            std::fs::OpenOptions::new()
-                .write(true)
-                .open(path)?
-                .set_len(bytes)
+            let mut options = std::fs::OpenOptions::new();
+            regular::open_with(options.write(true), &path)?.set_len(bytes)
         };
         runtime::blocking(move || if_there(cut()).map(drop)).await
     }

@@ -1,7 +1,7 @@
 //! A file of the file system.
 
 use super::descriptors::{self, Handle, Slot};
-use super::{Patience, is_out_of_files, sys};
+use super::{Patience, is_out_of_files, regular, sys};
 use crate::runtime;
 use bytes::{Bytes, BytesMut};
 use glommio::GlommioError;
@@ -116,7 +116,12 @@ impl RealFile {
             let (path, mut options) = (self.path(), OpenOptions::new());
             let opened = options.read(true).write(true).buffered_open(&path).await;
             match opened.map_err(plain) {
-                Ok(ring) => return Ok(self.slot.put(Handle::over(ring))),
+                Ok(ring) => {
+                    // One that is no regular file does not keep the ring waiting: it is opened for both.
+                    let handle = Handle::over(ring);
+                    regular::check(handle.view.metadata()?.file_type())?;
+                    return Ok(self.slot.put(handle));
+                }
                 Err(error) if is_out_of_files(&error) && descriptors::make_room() => {
                     // The descriptor is free once the ring has closed it.
                     runtime::sleep(CLOSING).await;

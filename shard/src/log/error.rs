@@ -354,6 +354,8 @@ impl fmt::Display for LogError {
 fn cure(cause: &io::Error) -> &'static str {
     if disk::is_out_of_files(cause) {
         "raise the limit of open files (NOFILE; LimitNOFILE= in systemd)"
+    } else if cause.kind() == io::ErrorKind::IsADirectory || disk::regular::is_other_kind(cause) {
+        "find out how it came there, and move it away"
     } else {
         "check space, permissions and health of the device"
     }

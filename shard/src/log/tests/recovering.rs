@@ -416,10 +416,11 @@ fn a_flush_that_fails_at_an_opening_is_known_to_the_next() {
     run(async {
         let (dir, batches) = crashed(LARGE).await;
         let before = std::fs::read(dir.path().join("checkpoint")).unwrap();
-        // Reads as an empty segment, and cannot be flushed.
+        // A regular file that reads as an empty segment, and cannot be flushed.
         let end = batches[5].next_offset();
         let unflushable = dir.path().join(segment::log_name(end));
-        std::os::unix::fs::symlink("/dev/null", &unflushable).unwrap();
+        let comm = format!("/proc/{}/comm", std::process::id());
+        std::os::unix::fs::symlink(comm, &unflushable).unwrap();
         let error = Log::open(dir.path(), LARGE, restart()).await.unwrap_err();
         assert!(error.to_string().contains("could not flush"), "{error}");
         assert!(dir.path().join("failed").exists());
