@@ -97,6 +97,58 @@ fn a_fault_is_named_with_its_byte_and_what_an_opening_makes_of_it_and_nothing_is
 }
 
 #[test]
+fn what_cannot_be_read_is_named_and_the_faults_of_other_shards_are_told_all_the_same() {
+    let data = tempfile::tempdir().unwrap();
+    let stream = data.path().join("streams/tenant/1");
+    let shards = ["0", "1", "2", "3"].map(|number| stream.join(number));
+    for shard_dir in &shards {
+        std::fs::create_dir_all(shard_dir).unwrap();
+        for entry in std::fs::read_dir(shard().path()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), shard_dir.join(entry.file_name())).unwrap();
+        }
+    }
+    let [fifo, link, index, temporary] = &shards;
+    std::fs::remove_file(fifo.join("checkpoint")).unwrap();
+    let made = Command::new("mkfifo").arg(fifo.join("checkpoint")).status();
+    assert!(made.unwrap().success());
+    std::fs::remove_file(link.join(SEGMENT)).unwrap();
+    std::os::unix::fs::symlink("nowhere", link.join(SEGMENT)).unwrap();
+    std::fs::write(index.join("00000000000000000900.index"), "").unwrap();
+    std::fs::create_dir(temporary.join("x.tmp")).unwrap();
+
+    let verified = felix_log("verify", data.path(), &[]);
+    assert_eq!(verified.status.code(), Some(1));
+    let text = said(&verified);
+    for words in [
+        "checkpoint: it is a FIFO and not a regular file".to_owned(),
+        format!("{SEGMENT}: "),
+        "00000000000000000900.index, byte 0: it is an index without a segment; an opening removes"
+            .to_owned(),
+        "x.tmp, byte 0: it is a directory".to_owned(),
+    ] {
+        assert!(text.contains(&words), "{words}: {text}");
+    }
+    assert!(
+        felix_log("dump", &fifo.join("checkpoint"), &[])
+            .status
+            .code()
+            == Some(1)
+    );
+}
+
+#[test]
+fn the_exit_code_tells_of_faults_though_nobody_reads_what_is_printed() {
+    let dir = shard();
+    std::fs::write(dir.path().join("00000000000000000900.index"), "").unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut verifying = Command::new(env!("CARGO_BIN_EXE_felix-log"));
+    let verified = verifying.arg("verify").arg(dir.path()).stdout(writer);
+    assert_eq!(verified.status().unwrap().code(), Some(1));
+}
+
+#[test]
 fn a_log_is_counted() {
     let dir = shard();
     let counted = felix_log("stat", dir.path(), &["--json"]);

@@ -16,6 +16,7 @@ mod failed;
 mod flush;
 mod founding;
 mod generations;
+mod hints;
 mod index;
 pub mod inspect;
 mod leftovers;

@@ -371,8 +371,10 @@ impl Recoverer {
         let end = segment.end();
         match (cut, next) {
             (Some(cut), _) => Some(segment.damaged(cut.position, cut.fault.clone())),
-            (None, Some(next)) => (next != end).then(|| self.missing(end)),
-            (None, None) => {
+            (None, Some(next)) if next == end => None,
+            // The one that is missing is another.
+            (None, Some(_)) if segment.bytes() > 0 => Some(self.missing(end)),
+            (None, _) => {
                 let fault = Fault::EndsEarly {
                     end,
                     recovery_point: self.recovery_point,

@@ -57,12 +57,6 @@ fn json() -> Arg {
     switch("json", "JSON, one object a line")
 }
 
-fn spacing() -> Arg {
-    number("index-spacing", "BYTES", "Bytes of log between two entries of an index: what the broker has in FELIX_DURABLE_INDEX_SPACING_BYTES")
-        .default_value("4096")
-        .value_parser(clap::value_parser!(u32))
-}
-
 fn dump() -> Command {
     Command::new("dump")
         .about("Shows what is in a file of a log, or in all files of a shard's directory")
@@ -78,7 +72,6 @@ fn verify() -> Command {
         .about("Reads every batch and index entry, and tells each fault with what an opening makes of it")
         .arg(path("A shard's directory, or a broker's data directory"))
         .arg(json())
-        .arg(spacing())
 }
 
 fn stat() -> Command {
@@ -86,5 +79,4 @@ fn stat() -> Command {
         .about("Counts what is in each shard, and in all of them")
         .arg(path("A shard's directory, or a broker's data directory"))
         .arg(json())
-        .arg(spacing())
 }

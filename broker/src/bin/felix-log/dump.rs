@@ -282,7 +282,7 @@ impl Wanted {
             }
             None => {
                 return Err(Trouble::NotOurs(format!(
-                    "{shown} is not a file of a log: those are *.log, *.index, *.timeindex, \
+                    "{shown} is not a file of a log: those are *.log, *.next, *.index, *.timeindex, \
                      checkpoint, generations and producers"
                 )));
             }

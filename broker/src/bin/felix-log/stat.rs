@@ -33,7 +33,7 @@ struct Tally {
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Trouble> {
     let path = matches.get_one::<PathBuf>("path").expect("it is required");
     let shards = place::shards(path)?;
-    let options = verify::options(matches, path);
+    let options = verify::options(path);
     let mut lines = Lines::new(matches.get_flag("json"));
     let mut total = Tally::default();
     for shard in &shards {

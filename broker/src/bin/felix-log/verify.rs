@@ -1,6 +1,6 @@
 //! `felix-log verify`.
 
-use crate::output::{Lines, Trouble};
+use crate::output::{self, Lines, Trouble};
 use crate::place;
 use clap::ArgMatches;
 use felix_shard::log::inspect::{self, Consequence, Finding, Options, Verdict};
@@ -12,35 +12,52 @@ use std::process::ExitCode;
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Trouble> {
     let path = matches.get_one::<PathBuf>("path").expect("it is required");
     let shards = place::shards(path)?;
-    let options = options(matches, path);
+    let options = options(path);
     let mut lines = Lines::new(matches.get_flag("json"));
-    let mut faults = 0;
+    let mut is_right = true;
     for shard in shards {
-        let verdict = inspect::verify(&shard, options, &mut |_, _, _| {})
-            .map_err(|cause| Trouble::unreadable(&shard, &cause))?;
-        for found in &verdict.findings {
-            tell(&mut lines, &shard, found)?;
+        match inspect::verify(&shard, options, &mut |_, _, _| {}) {
+            Ok(verdict) => {
+                is_right &= verdict.findings.is_empty();
+                unless_closed(tell(&mut lines, &shard, &verdict))?;
+            }
+            // The others may be read.
+            Err(cause) => {
+                is_right = false;
+                output::complain(&Trouble::unreadable(&shard, &cause));
+            }
         }
-        sum_up(&mut lines, &shard, &verdict)?;
-        faults += verdict.findings.len();
     }
-    lines.end()?;
-    Ok(match faults {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
+    unless_closed(lines.end())?;
+    Ok(match is_right {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 
+/// Who reads no further still learns from the exit code what was found.
+fn unless_closed(told: Result<(), Trouble>) -> Result<(), Trouble> {
+    match told {
+        Err(Trouble::Closed) => Ok(()),
+        told => told,
+    }
+}
+
 /// How to verify what lies at `path`.
-pub(crate) fn options(matches: &ArgMatches, path: &Path) -> Options {
-    let spacing = matches.get_one::<u32>("index-spacing");
+pub(crate) fn options(path: &Path) -> Options {
     Options {
-        index_interval_bytes: *spacing.expect("it has a default"),
         is_in_use: place::is_in_use(path),
     }
 }
 
-fn tell(lines: &mut Lines, shard: &Path, found: &Finding) -> Result<(), Trouble> {
+fn tell(lines: &mut Lines, shard: &Path, verdict: &Verdict) -> Result<(), Trouble> {
+    for found in &verdict.findings {
+        tell_fault(lines, shard, found)?;
+    }
+    sum_up(lines, shard, verdict)
+}
+
+fn tell_fault(lines: &mut Lines, shard: &Path, found: &Finding) -> Result<(), Trouble> {
     let Finding {
         file,
         position,
@@ -73,7 +90,9 @@ fn sum_up(lines: &mut Lines, shard: &Path, verdict: &Verdict) -> Result<(), Trou
             match gravest {
                 Consequence::Fatal => format!("{count} faults: fatal, nothing would be cut"),
                 Consequence::Cut { .. } => format!("{count} faults: {cut} bytes would be cut"),
-                Consequence::Remade | Consequence::Believed => format!("{count} faults"),
+                Consequence::Removed | Consequence::Remade | Consequence::Believed => {
+                    format!("{count} faults")
+                }
             }
         }
     };

@@ -38,7 +38,7 @@ impl Batches {
     /// # Errors
     /// It cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = super::open(path)?;
         let size = file.metadata()?.len();
         Ok(Self {
             file,

@@ -1,12 +1,13 @@
 //! The two index files of a segment, and what its batches say that should be in them.
 
+use super::segment::SegmentFile;
+use crate::log::hints::Hints;
 use crate::log::index::{
-    Entry, IndexBytes, Indexed, Indexes, OFFSET_ENTRY_BYTES, OffsetEntry, TIME_ENTRY_BYTES,
-    TimeEntry,
+    Entry, Indexed, OFFSET_ENTRY_BYTES, OffsetEntry, TIME_ENTRY_BYTES, TimeEntry,
 };
 use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::{Offset, PlacedBatch, Timestamp};
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Which of the two.
@@ -69,11 +70,14 @@ pub fn entries(path: &Path, kind: IndexKind, base: Offset) -> io::Result<(Vec<In
 }
 
 /// The bytes of an index file; `None`: more than the index of any segment has.
-pub(super) fn load(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    if std::fs::metadata(path)?.len() > SEGMENT_SPAN_MAX {
+fn load(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut file = super::open(path)?;
+    if file.metadata()?.len() > SEGMENT_SPAN_MAX {
         return Ok(None);
     }
-    std::fs::read(path).map(Some)
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 impl IndexKind {
@@ -86,72 +90,72 @@ impl IndexKind {
     }
 }
 
-/// What the batches of a segment say that its indexes are.
+/// Both index files of a segment, as its batches are held against them.
 #[derive(Debug)]
-pub(super) struct Truth {
+pub(super) struct Files {
     base: Offset,
-    interval_bytes: u32,
-    indexes: Indexes,
-    /// The last entry of the time index that is there, and whether it was the greatest timestamp
-    /// once.
-    last_time: Option<TimeEntry>,
-    is_last_time_met: bool,
+    offsets: Found,
+    times: Found,
+    hints: Hints,
 }
 
-impl Truth {
-    /// Of the segment at `base`, to be held against the time index at `times`, if it is there.
-    pub(super) fn new(base: Offset, interval_bytes: u32, times: &Path) -> io::Result<Self> {
-        let found = match load(times) {
-            Ok(found) => found.unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
+/// What is there of an index file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    File,
+    Nothing,
+    /// More than the index of any segment has.
+    TooMuch,
+}
+
+impl Files {
+    /// Those of a segment. To be read before its batches: a running broker writes what it says of them
+    /// afterwards.
+    pub(super) fn of(segment: &SegmentFile) -> io::Result<Self> {
+        let read = |path: &Path| match load(path) {
+            Ok(Some(bytes)) => Ok((Found::File, bytes)),
+            Ok(None) => Ok((Found::TooMuch, Vec::new())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok((Found::Nothing, Vec::new()))
+            }
+            Err(error) => Err(error),
         };
-        let last = found.chunks_exact(IndexKind::Time.entry_bytes()).last();
+        let (offsets, offset_bytes) = read(&segment.index)?;
+        let (times, time_bytes) = read(&segment.time_index)?;
         Ok(Self {
-            base,
-            interval_bytes,
-            indexes: Indexes::default(),
-            last_time: last.map(Entry::decode),
-            is_last_time_met: false,
+            base: segment.base,
+            offsets,
+            times,
+            hints: Hints::new(offset_bytes, time_bytes),
         })
     }
 
     /// Takes note of the next batch, which lies within the span that an index counts.
     pub(super) fn note(&mut self, position: u64, batch: &PlacedBatch) {
         let small = |number: u64| u32::try_from(number).expect("a segment spans less than 2^31");
-        let indexed = Indexed {
+        self.hints.note(Indexed {
             position: small(position),
             bytes: small(batch.bytes().len() as u64),
             last: small(batch.last_offset().since(self.base)),
             timestamp: (!batch.is_control()).then(|| batch.max_timestamp()),
-        };
-        self.indexes.note(indexed, self.interval_bytes);
-        self.is_last_time_met |= self.indexes.greatest() == self.last_time;
+        });
     }
 
-    /// The first byte at which `found` is not what it should be, if there is one. An index of a
-    /// segment that goes on growing may end earlier than its batches: then its last time entry is
-    /// the greatest timestamp as it was then.
-    pub(super) fn differs(&self, kind: IndexKind, found: &[u8], is_full: bool) -> Option<u64> {
-        let mut truth = self.indexes.clone();
-        truth.seal();
-        let mut bytes = IndexBytes::default();
-        while !truth.write(&mut bytes) {}
-        let owed = match kind {
-            IndexKind::Offset => bytes.offsets,
-            IndexKind::Time => bytes.times,
+    /// What is wrong with one of them and at which byte, if anything is. `is_finished`: the segment is
+    /// full, and its index files were written after its last batch.
+    pub(super) fn fault(
+        &self,
+        kind: IndexKind,
+        is_finished: bool,
+    ) -> Option<(usize, &'static str)> {
+        let (found, wrong) = match kind {
+            IndexKind::Offset => (self.offsets, self.hints.wrong_offset()),
+            IndexKind::Time => (self.times, self.hints.wrong_time(is_finished)),
         };
-        let entry = kind.entry_bytes();
-        let same = owed.iter().zip(found).take_while(|(a, b)| a == b).count();
-        let is_right = match (is_full, kind) {
-            (true, _) => found.len() == owed.len() && same == owed.len(),
-            (false, IndexKind::Offset) => same == found.len() && found.len().is_multiple_of(entry),
-            (false, IndexKind::Time) => {
-                found.len().is_multiple_of(entry)
-                    && (same == found.len()
-                        || (same + entry >= found.len() && self.is_last_time_met))
-            }
-        };
-        (!is_right).then_some((same / entry * entry) as u64)
+        match found {
+            Found::File => wrong.map(|at| (at, "the batches do not bear out an entry here")),
+            Found::Nothing => is_finished.then_some((0, "the file is missing")),
+            Found::TooMuch => Some((0, "it is larger than the index of any segment")),
+        }
     }
 }

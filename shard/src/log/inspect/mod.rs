@@ -10,6 +10,19 @@ mod table;
 mod verdict;
 mod verify;
 
+use crate::disk::regular;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Opens a file for reading. An error names it: who asked for it may have asked for a directory.
+fn open(path: &Path) -> io::Result<File> {
+    regular::open(path).map_err(|error| {
+        let name = path.file_name().unwrap_or_default().display();
+        io::Error::new(error.kind(), format!("{name}: {error}"))
+    })
+}
+
 pub use batches::{Batches, Stands};
 pub use indexes::{IndexEntry, IndexKind, entries};
 pub use segment::{SegmentFile, is_shard, segments};

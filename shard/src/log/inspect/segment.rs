@@ -7,7 +7,6 @@ use felix_core::Offset;
 use felix_core::batch::{HEADER_BYTES, Header};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +36,8 @@ pub(super) struct Contents {
     pub(super) foreign: Vec<String>,
     /// Files made for a next segment that none has begun in.
     pub(super) unbegun: Vec<String>,
+    /// Directories named as what an opening removes, which removes files only.
+    pub(super) immovable: Vec<String>,
 }
 
 /// Whether the directory holds a log of ours: one of its two small files, or a segment with a name
@@ -58,15 +59,22 @@ pub fn segments(dir: &Path) -> io::Result<Vec<SegmentFile>> {
 }
 
 pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
-    let names: io::Result<Vec<OsString>> = std::fs::read_dir(dir)?
-        .map(|entry| Ok(entry?.file_name()))
+    let names: io::Result<Vec<(OsString, bool)>> = std::fs::read_dir(dir)?
+        .map(|entry| {
+            let entry = entry?;
+            Ok((entry.file_name(), entry.file_type()?.is_dir()))
+        })
         .collect();
     let mut bases = BTreeMap::new();
     let mut indexes = Vec::new();
     let mut foreign = Vec::new();
     let mut nexts = Vec::new();
-    for name in names? {
+    let mut immovable = Vec::new();
+    for (name, is_directory) in names? {
         if name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes()) {
+            if is_directory {
+                immovable.push(name.to_string_lossy().into_owned());
+            }
             continue;
         }
         match kind(&name) {
@@ -78,6 +86,7 @@ pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
         }
     }
     foreign.sort();
+    immovable.sort();
     nexts.sort();
     let mut unbegun = Vec::new();
     for name in nexts {
@@ -102,13 +111,14 @@ pub(super) fn contents(dir: &Path) -> io::Result<Contents> {
         orphans,
         foreign,
         unbegun,
+        immovable,
     })
 }
 
 /// Where the segment begins that has begun in a file made for it, as an opening finds it.
 fn begun_at(path: &Path) -> io::Result<Option<Offset>> {
     let mut bytes = [0; HEADER_BYTES];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    let read = super::open(path).and_then(|mut file| file.read_exact(&mut bytes));
     match read {
         Ok(()) => {
             let header = Header::read(&bytes).ok();

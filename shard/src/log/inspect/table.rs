@@ -7,7 +7,6 @@ use crate::log::producers;
 use crate::log::table::{BYTES_MAX, unframe};
 use felix_core::producers::{Known, Loading, Producers};
 use felix_core::{Generation, Offset, Timestamp};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -62,7 +61,7 @@ pub fn read_table(path: &Path) -> io::Result<Option<Result<Table, (u64, Fault)>>
 /// Its bytes; `None`: more than any has.
 pub(super) fn load(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    let read = File::open(path)?
+    let read = super::open(path)?
         .take(BYTES_MAX + 1)
         .read_to_end(&mut bytes)?;
     Ok((read as u64 <= BYTES_MAX).then_some(bytes))

@@ -19,6 +19,8 @@ pub struct Finding {
 /// What an opening of the log makes of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Consequence {
+    /// The file means nothing, and is removed.
+    Removed,
     /// Nothing: the file is derived, and is made anew where it is used.
     Remade,
     /// It is believed: nothing else is known of what the file says.
@@ -68,7 +70,10 @@ impl Verdict {
     pub fn cut_bytes(&self) -> u64 {
         let cut = self.findings.iter().map(|found| match found.consequence {
             Consequence::Cut { bytes } => bytes,
-            Consequence::Remade | Consequence::Believed | Consequence::Fatal => 0,
+            Consequence::Removed
+            | Consequence::Remade
+            | Consequence::Believed
+            | Consequence::Fatal => 0,
         });
         cut.sum()
     }
@@ -79,6 +84,7 @@ impl Consequence {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
+            Self::Removed => "removed",
             Self::Remade => "remade",
             Self::Believed => "believed",
             Self::Cut { .. } => "cut",
@@ -90,7 +96,11 @@ impl Consequence {
 impl fmt::Display for Consequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Remade => write!(f, "an opening makes the file anew"),
+            Self::Removed => write!(f, "an opening removes the file"),
+            Self::Remade => write!(
+                f,
+                "nothing is lost: it is made anew from the batches, by an opening or when it is used"
+            ),
             Self::Believed => write!(f, "an opening does not notice"),
             Self::Cut { bytes } => write!(f, "an opening cuts here, and {bytes} bytes are lost"),
             Self::Fatal => write!(

@@ -2,7 +2,7 @@
 //! are those of an opening (`docs/log-format.md`, "Recovery"), which reads less.
 
 use super::batches::{Batches, Stands};
-use super::indexes::{self, IndexKind, Truth};
+use super::indexes::{Files, IndexKind};
 use super::segment::{SegmentFile, contents};
 use super::table;
 use super::verdict::{Consequence, Finding, Verdict};
@@ -24,8 +24,6 @@ use std::path::Path;
 /// How to verify.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Bytes of log between two entries of the offset index, as the broker has it.
-    pub index_interval_bytes: u32,
     /// A broker is at work on the files: what is not whole at the end is being written.
     pub is_in_use: bool,
 }
@@ -48,7 +46,11 @@ pub fn verify(
     }
     for name in &contents.orphans {
         let what = "it is an index without a segment";
-        verifier.find(name, 0, what, Consequence::Remade);
+        verifier.find(name, 0, what, Consequence::Removed);
+    }
+    for name in &contents.immovable {
+        let what = "it is a directory, and an opening can remove only a file of such a name";
+        verifier.find(name, 0, what, Consequence::Fatal);
     }
     if !options.is_in_use {
         for name in &contents.unbegun {
@@ -186,11 +188,12 @@ impl<'a> Verifier<'a> {
         let first = segments.first().map(|segment| segment.base);
         let begins_late = first.is_some_and(|first| first > start);
         if begins_late || (first.is_none() && point > start) {
-            self.missing(start);
+            self.missing(start, None);
         }
         let mut end = first.unwrap_or(start);
         self.verdict.end = end;
         let mut left = segments;
+        let mut before = None;
         while let Some((segment, mut rest)) = left.split_first() {
             if segment.base != end {
                 if end >= point {
@@ -198,10 +201,11 @@ impl<'a> Verifier<'a> {
                     return Ok(());
                 }
                 // Whatever is missing, the rest is looked at.
-                self.missing(end);
+                self.missing(end, before);
                 end = segment.base;
             }
             let ended = self.segment(segment, &mut rest, &mut end)?;
+            before = Some(segment);
             let next = rest.first().map(|next| next.base);
             self.verdict.end = end;
             if !has_room(end) {
@@ -232,9 +236,17 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    fn missing(&mut self, base: Offset) {
-        let what = Fault::Missing.to_string();
-        self.find(&log_name(base), 0, what, Consequence::Fatal);
+    /// No batch is at `base`, behind the segment `before`.
+    fn missing(&mut self, base: Offset, before: Option<&SegmentFile>) {
+        let fault = match before {
+            // The file is there, and has no batch.
+            Some(before) if before.base == base => Fault::EndsEarly {
+                end: base,
+                recovery_point: self.verdict.recovery_point,
+            },
+            Some(_) | None => Fault::Missing,
+        };
+        self.find(&log_name(base), 0, fault.to_string(), Consequence::Fatal);
     }
 
     /// Reads a segment, whose first batch owes the offset `end`; `end` is then where it ends. Of
@@ -245,9 +257,9 @@ impl<'a> Verifier<'a> {
         rest: &mut &[SegmentFile],
         end: &mut Offset,
     ) -> io::Result<Ended> {
+        let mut files = Files::of(segment)?;
         let mut batches = Batches::open(&segment.file())?;
-        let interval = self.options.index_interval_bytes;
-        let mut truth = Truth::new(segment.base, interval, &segment.time_index)?;
+        let mut is_whole = true;
         self.verdict.segments += 1;
         let mut zeros = None;
         loop {
@@ -255,7 +267,7 @@ impl<'a> Verifier<'a> {
             let fault = match batches.look()? {
                 Stands::Batch(header) => match self.batch(segment, &mut batches, &header, *end)? {
                     Ok(batch) => {
-                        truth.note(position, &batch);
+                        files.note(position, &batch);
                         *end = batch.next_offset();
                         batches.skip(&header);
                         continue;
@@ -272,7 +284,7 @@ impl<'a> Verifier<'a> {
             }
             match self.fault(segment, &mut batches, fault, *end)? {
                 None => return Ok(Ended::Cut),
-                Some(behind) if self.steps_over(&mut batches, &behind, end)? => {}
+                Some(behind) if self.steps_over(&mut batches, &behind, end)? => is_whole = false,
                 Some(_) => return Ok(Ended::Damaged),
             }
         }
@@ -288,7 +300,10 @@ impl<'a> Verifier<'a> {
             return Ok(Ended::Damaged);
         }
         self.ends(segment, next, *end, batches.position());
-        self.indexes(segment, &truth, next.is_some(), *end)?;
+        // What a damaged batch said nobody knows.
+        if is_whole {
+            self.indexes(segment, &files, next.is_some(), *end);
+        }
         Ok(Ended::Whole)
     }
 
@@ -457,36 +472,21 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    fn indexes(
-        &mut self,
-        segment: &SegmentFile,
-        truth: &Truth,
-        is_full: bool,
-        end: Offset,
-    ) -> io::Result<()> {
-        let files = [
+    /// What is wrong with the index files of a segment that was found whole.
+    fn indexes(&mut self, segment: &SegmentFile, files: &Files, is_full: bool, end: Offset) {
+        // Those of a segment that grows, or was not flushed, are in memory: a file of an earlier
+        // closing may be there.
+        let is_flushed = end <= self.verdict.recovery_point;
+        let is_finished = is_full && is_flushed && !self.options.is_in_use;
+        let paths = [
             (IndexKind::Offset, &segment.index),
             (IndexKind::Time, &segment.time_index),
         ];
-        for (kind, path) in files {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let (position, what) = match indexes::load(path) {
-                Ok(Some(found)) => match truth.differs(kind, &found, is_full) {
-                    Some(position) => (position, "this is not the entry that the batches ask for"),
-                    None => continue,
-                },
-                Ok(None) => (0, "it is larger than the index of any segment"),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    // One of a segment that grows, or was not flushed, is in memory.
-                    if !is_full || end > self.verdict.recovery_point || self.options.is_in_use {
-                        continue;
-                    }
-                    (0, "the file is missing")
-                }
-                Err(error) => return Err(error),
-            };
-            self.find(&name, position, what, Consequence::Remade);
+        for (kind, path) in paths {
+            if let Some((position, what)) = files.fault(kind, is_finished) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                self.find(&name, position as u64, what, Consequence::Remade);
+            }
         }
-        Ok(())
     }
 }

@@ -41,10 +41,7 @@ fn a_log_whose_shard_crashed_time_and_again_is_opened_once_the_notes_are_gone() 
         assert!(sentence.contains(&cure), "{sentence}");
         assert!(error.may_pass() && !error.leaves_doubt());
         assert_eq!(read_files(&dir), before);
-        let options = Options {
-            index_interval_bytes: SMALL.index_interval_bytes,
-            is_in_use: false,
-        };
+        let options = Options { is_in_use: false };
         let said = verify(dir.path(), options, &mut |_, _, _| {}).unwrap();
         assert!(
             said.notes

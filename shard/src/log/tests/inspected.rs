@@ -11,10 +11,7 @@ const SPACED: LogConfig = LogConfig {
     index_interval_bytes: 60,
 };
 
-const OPTIONS: Options = Options {
-    index_interval_bytes: SPACED.index_interval_bytes,
-    is_in_use: false,
-};
+const OPTIONS: Options = Options { is_in_use: false };
 
 /// In memory where there is such a place: a flush of a real device for each of thousands of openings
 /// would prove nothing more.
@@ -176,6 +173,95 @@ fn nothing_is_said_of_a_log_that_a_broker_left() {
     });
 }
 
+#[test]
+fn nothing_is_said_of_a_log_that_was_closed_again_and_again_with_other_spacings() {
+    run(async {
+        let dir = quick_dir();
+        let mut time = 0;
+        for (round, index_interval_bytes) in [60, 60, 400, 60, 1000, 60].into_iter().enumerate() {
+            let config = LogConfig {
+                segment_bytes_max: 2000,
+                index_interval_bytes,
+            };
+            let (mut log, recovery) = open(&dir, config).await;
+            assert_eq!(recovery.cut_bytes, 0);
+            for _ in 0..round + 5 {
+                time += 1;
+                log.append(batch(&[time], 60), Timestamps::Create, NOW)
+                    .unwrap();
+            }
+            flush(&mut log).await;
+            log.close().await.unwrap();
+            assert_eq!(inspect(&dir).findings, [], "round {round}");
+        }
+        assert!(files(&dir, "log").len() > 1);
+        // The last entry of a full segment is its greatest timestamp, and searches go by it.
+        let full = &files(&dir, "timeindex")[0];
+        let bytes = std::fs::read(full).unwrap();
+        std::fs::write(full, &bytes[..bytes.len() - 12]).unwrap();
+        let said = inspect(&dir);
+        let [found] = &said.findings[..] else {
+            panic!("{said:#?}");
+        };
+        assert_eq!(found.position, bytes.len() as u64 - 12);
+        assert_eq!(found.consequence, Consequence::Remade);
+    });
+}
+
+#[test]
+fn what_is_no_regular_file_is_named_and_keeps_nobody_waiting() {
+    run(async {
+        let intact = quick_dir();
+        closed(&intact).await;
+        for name in names(&intact) {
+            for is_directory in [true, false] {
+                let dir = copied(&intact);
+                let path = dir.path().join(&name);
+                std::fs::remove_file(&path).unwrap();
+                if is_directory {
+                    std::fs::create_dir(&path).unwrap();
+                } else {
+                    let made = std::process::Command::new("mkfifo").arg(&path).status();
+                    assert!(made.unwrap().success());
+                }
+                let said = verify(dir.path(), OPTIONS, &mut |_, _, _| {}).unwrap_err();
+                assert!(said.to_string().contains(&name), "{said}");
+                let verifying = Opening {
+                    verify: true,
+                    ..restart()
+                };
+                let error = Log::open(dir.path(), SPACED, verifying).await.unwrap_err();
+                let sentence = error.to_string();
+                assert!(sentence.contains(&name), "{sentence}");
+                assert!(sentence.contains("move it away"), "{sentence}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_empty_segment_below_the_recovery_point_is_damaged_and_not_missing() {
+    run(async {
+        let dir = quick_dir();
+        closed(&dir).await;
+        let second = &files(&dir, "log")[1];
+        std::fs::write(second, "").unwrap();
+        let name = second.file_name().unwrap().to_str().unwrap();
+        let said = inspect(&dir);
+        let fatal = |found: &&inspect::Finding| found.consequence == Consequence::Fatal;
+        let fault = said.findings.iter().find(fatal).unwrap();
+        assert_eq!(fault.file, name);
+        assert!(fault.what.contains("the log ends at offset"), "{fault:?}");
+        match Log::open(dir.path(), SPACED, restart()).await.unwrap_err() {
+            LogError::Damaged { file, fault, .. } => {
+                assert_eq!(file, name);
+                assert!(matches!(fault, Fault::EndsEarly { .. }), "{fault}");
+            }
+            error => panic!("{error}"),
+        }
+    });
+}
+
 async fn every_byte(intact: &TempDir, is_closed: bool) {
     let mut looked_at = 0;
     let mut worst = [0; 4];
@@ -190,7 +276,7 @@ async fn every_byte(intact: &TempDir, is_closed: bool) {
             let said = inspect(&dir);
             assert_ne!(said.findings, [], "{what}: every byte counts");
             match said.gravest() {
-                Some(Consequence::Remade) => worst[0] += 1,
+                Some(Consequence::Removed | Consequence::Remade) => worst[0] += 1,
                 Some(Consequence::Believed) => worst[1] += 1,
                 Some(Consequence::Cut { .. }) => worst[2] += 1,
                 Some(Consequence::Fatal) => worst[3] += 1,

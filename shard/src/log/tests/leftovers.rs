@@ -3,10 +3,7 @@
 use super::*;
 use crate::log::inspect::{Options, verify};
 
-const OPTIONS: Options = Options {
-    index_interval_bytes: LARGE.index_interval_bytes,
-    is_in_use: false,
-};
+const OPTIONS: Options = Options { is_in_use: false };
 
 /// A log whose third segment an opening dropped as behind a cut in the second, and that has grown
 /// past where it began since; its file; all that the log has.
