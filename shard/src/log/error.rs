@@ -118,6 +118,14 @@ pub enum Fault {
     LastGeneration,
     /// Part of a transaction, of Apache Kafka's: nothing here says whether it was aborted.
     Transaction,
+    /// A batch across the recovery point, which no batch can lie across: a log that was whole and
+    /// durable ended there.
+    Across {
+        /// The offset that it reaches.
+        last: Offset,
+        /// Everything below this was durable.
+        recovery_point: Offset,
+    },
     /// So near the greatest offset there is that nothing could be appended.
     NoRoom {
         /// The end of the log.
@@ -164,6 +172,14 @@ impl fmt::Display for Fault {
                 f,
                 "a batch is part of a transaction, which Felix has not, and records of an aborted \
                  one would be read; copy the topic with a consumer that reads what is committed"
+            ),
+            Self::Across {
+                last,
+                recovery_point,
+            } => write!(
+                f,
+                "a batch reaches up to offset {last}, and one ended before {recovery_point} when all \
+                 up to there was on the device"
             ),
             Self::NoRoom { end } => {
                 write!(f, "there is no room for records after offset {end}")

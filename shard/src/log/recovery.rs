@@ -372,7 +372,6 @@ impl Recoverer {
         match (cut, next) {
             (Some(cut), _) => Some(segment.damaged(cut.position, cut.fault.clone())),
             (None, Some(next)) if next == end => None,
-            // The one that is missing is another.
             (None, Some(_)) if segment.bytes() > 0 => Some(self.missing(end)),
             (None, _) => {
                 let fault = Fault::EndsEarly {
@@ -415,7 +414,8 @@ impl Recoverer {
                 Verified::Fault(fault) => return Ok(Some(Cut { position, fault })),
             };
             // No crash leaves such a batch, so nothing is cut for it.
-            if let Some(fault) = beyond_bounds(segment, &batch, walk.position()) {
+            let refused = beyond_bounds(segment, &batch, walk.position(), self.recovery_point);
+            if let Some(fault) = refused {
                 return Err(segment.damaged(position, fault));
             }
             if let Some(owed) = self.seen.generations.last()

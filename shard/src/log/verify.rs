@@ -83,7 +83,12 @@ pub(super) async fn checked(mut bytes: Bytes) -> Result<PlacedBatch, BatchError>
 /// What makes a whole batch one that no broker of ours wrote, though every checksum is right: indexes,
 /// generations or offsets could not go on from there, or it is of another kind. `end`: the position
 /// behind it.
-pub(super) fn beyond_bounds(segment: &Segment, batch: &PlacedBatch, end: u64) -> Option<Fault> {
+pub(super) fn beyond_bounds(
+    segment: &Segment,
+    batch: &PlacedBatch,
+    end: u64,
+    recovery_point: Offset,
+) -> Option<Fault> {
     if batch.header().is_transactional() {
         return Some(Fault::Transaction);
     }
@@ -91,7 +96,20 @@ pub(super) fn beyond_bounds(segment: &Segment, batch: &PlacedBatch, end: u64) ->
     if last.since(segment.base()) > SEGMENT_SPAN_MAX || end > SEGMENT_SPAN_MAX {
         return Some(Fault::Span { last });
     }
-    (batch.generation() == Generation::MAX).then_some(Fault::LastGeneration)
+    if batch.generation() == Generation::MAX {
+        return Some(Fault::LastGeneration);
+    }
+    across(batch, recovery_point)
+}
+
+/// The same of a batch that claims to lie across the recovery point: what follows it would be cut for
+/// its claim, though it was durable.
+pub(super) fn across(batch: &PlacedBatch, recovery_point: Offset) -> Option<Fault> {
+    let is_across = batch.base_offset() < recovery_point && batch.next_offset() > recovery_point;
+    is_across.then_some(Fault::Across {
+        last: batch.last_offset(),
+        recovery_point,
+    })
 }
 
 /// Whether a log that ends there has offsets left.

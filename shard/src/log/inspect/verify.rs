@@ -13,7 +13,7 @@ use crate::log::failed::FAILED;
 use crate::log::generations::{self, Generations};
 use crate::log::producers;
 use crate::log::segment::log_name;
-use crate::log::verify::has_room;
+use crate::log::verify::{across, has_room};
 use felix_core::batch::Header;
 use felix_core::limits::SEGMENT_SPAN_MAX;
 use felix_core::producers::{Producers, Sequenced};
@@ -343,6 +343,9 @@ impl<'a> Verifier<'a> {
         }
         if found == Generation::MAX {
             return Ok(Err(Fault::LastGeneration));
+        }
+        if let Some(fault) = across(&batch, self.verdict.recovery_point) {
+            return Ok(Err(fault));
         }
         self.seen = self.seen.max(Some(found));
         self.verdict.batches += 1;

@@ -371,6 +371,36 @@ fn a_segment_that_spans_more_offsets_than_its_indexes_count_is_refused() {
 }
 
 #[test]
+fn a_batch_that_claims_more_offsets_than_were_durable_is_refused_and_nothing_is_cut_for_it() {
+    run(async {
+        let (dir, _) = closed(9).await;
+        let path = &files(&dir, "log")[0];
+        let mut bytes = std::fs::read(path).unwrap();
+        let size = Header::read(&bytes).unwrap().size();
+        bytes[23..27].copy_from_slice(&32_767_i32.to_be_bytes());
+        let checksum = crc32c::crc32c(&bytes[21..size]);
+        bytes[17..21].copy_from_slice(&checksum.to_be_bytes());
+        std::fs::write(path, &bytes).unwrap();
+        let claimed = Fault::Across {
+            last: Offset::new(32_767),
+            recovery_point: Offset::new(18),
+        };
+        let verifying = Opening {
+            verify: true,
+            ..restart()
+        };
+        let opened = Log::open(dir.path(), INDEXED, verifying).await;
+        let (_, position, fault) = damaged(opened.unwrap_err());
+        assert_eq!((position, &fault), (0, &claimed));
+        assert_eq!(std::fs::read(path).unwrap(), bytes);
+        let options = inspect::Options { is_in_use: false };
+        let said = inspect::verify(dir.path(), options, &mut |_, _, _| {}).unwrap();
+        assert_eq!(said.findings[0].what, claimed.to_string());
+        assert_eq!(said.gravest(), Some(inspect::Consequence::Fatal));
+    });
+}
+
+#[test]
 fn the_greatest_generation_is_refused_in_a_batch_in_the_table_and_as_a_floor() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
