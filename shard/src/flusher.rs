@@ -26,6 +26,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a flush that the system refused is left alone.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
+/// What others do not wait for if it takes long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    Flush,
+    Upkeep,
+    Roll,
+}
+
 /// The dirty shards of a core.
 #[derive(Debug, Default)]
 pub(crate) struct Flusher {
@@ -40,8 +48,10 @@ pub(crate) struct Flusher {
     /// The oldest append that waits for the next round.
     oldest: Cell<Option<Monotonic>>,
     pub(crate) ages: Ages,
-    /// Flushes that nobody waits for any more, and that have not ended.
+    /// Work that nobody waits for any more, and that has not ended.
     late: Cell<usize>,
+    /// The flushes among it.
+    late_flushes: Cell<usize>,
     stopping: Cell<bool>,
 }
 
@@ -151,7 +161,20 @@ impl Flusher {
 
     /// Flushes that are late and have not ended.
     pub(crate) fn late(&self) -> usize {
-        self.late.get()
+        self.late_flushes.get()
+    }
+
+    fn count_late(&self, work: Work, change: isize) {
+        let count = |late: &Cell<usize>| late.set(late.get().saturating_add_signed(change));
+        count(&self.late);
+        if work == Work::Flush {
+            count(&self.late_flushes);
+        }
+    }
+
+    /// No more work is set aside for now.
+    fn is_full_of_late(&self) -> bool {
+        self.late.get() >= LATE_FLUSHES_MAX
     }
 
     /// Nothing awaits its commit, and nothing more will.
@@ -172,18 +195,23 @@ impl Flusher {
 }
 
 impl Owner {
-    /// Others do not wait for a shard's flush any more. A device that is slow may say so often, so few
+    /// Others do not wait for a shard's work any more. A device that is slow may say so often, so few
     /// such lines are written.
-    pub(crate) fn flush_is_late(&self, shard: &Shard) {
-        self.metrics().late_syncs.increment();
+    fn is_late(&self, work: Work, shard: &Shard) {
+        let what = match work {
+            Work::Flush => {
+                self.metrics().late_syncs.increment();
+                "a flush takes long; other shards go on without it"
+            }
+            Work::Upkeep => {
+                "index files, or a checkpoint, take long to write; other shards go on without it"
+            }
+            Work::Roll => "a segment takes long to be sealed; other shards go on without it",
+        };
         if let Some(left_out) = self.metrics().late_lines.admit(self.clock().monotonic()) {
             let shard = &*shard.spec().name;
             let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(
-                shard,
-                left_out,
-                "a flush takes long; other shards go on without it"
-            );
+            tracing::warn!(shard, left_out, "{what}");
         }
     }
 }
@@ -264,13 +292,21 @@ async fn round(owner: &Rc<Owner>, shards: Vec<Rc<Shard>>, urgency: Urgency) {
         .await;
 }
 
-/// Flushes the shard once its device has a place for that, or sets its flush aside.
+/// Flushes the shard once its device has a place for that, or sets its flush aside. One that waits for a
+/// place for too long is set aside, too, and begins without one: those that have the places are stuck.
 async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>, urgency: Urgency) {
     let device = shard.unflushed.device();
-    let _permits = match &device {
-        Some(device) => Some(device.permit(urgency).await),
-        None => None,
-    };
+    let (mut permits, mut is_late) = (None, false);
+    if let Some(device) = &device {
+        let pause = pin!(runtime::sleep(PATIENCE));
+        match select(pin!(device.permit(urgency)), pause).await {
+            Either::Left((taken, _)) => permits = Some(taken),
+            Either::Right(((), line)) if owner.flusher().is_full_of_late() => {
+                permits = Some(line.await);
+            }
+            Either::Right(_) => is_late = true,
+        }
+    }
     // Another round may have begun it meanwhile.
     if !is_free(&shard) {
         return;
@@ -278,7 +314,12 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>, urgency: Urgency) {
     shard.duties.flushing.set(Flushing::Now);
     let work = flush_whole(Rc::clone(owner), Rc::clone(&shard));
     let work = Box::pin(Arc::clone(shard.suspect()).doing(work));
-    wait_a_while(owner, &shard, work).await;
+    if is_late {
+        set_aside(owner, &shard, Work::Flush, work);
+    } else {
+        wait_a_while(owner, &shard, Work::Flush, work).await;
+    }
+    drop(permits);
 }
 
 /// Returns when the work has ended, or has taken so long that others shall not wait for it. It then
@@ -286,24 +327,29 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>, urgency: Urgency) {
 pub(crate) async fn wait_a_while(
     owner: &Rc<Owner>,
     shard: &Shard,
+    what: Work,
     work: LocalBoxFuture<'static, ()>,
 ) {
     let pause = pin!(runtime::sleep(PATIENCE));
     let Either::Right(((), work)) = select(work, pause).await else {
         return;
     };
-    let flusher = owner.flusher();
-    if flusher.late.get() >= LATE_FLUSHES_MAX {
+    if owner.flusher().is_full_of_late() {
         return work.await;
     }
-    flusher.late.set(flusher.late.get() + 1);
-    owner.flush_is_late(shard);
+    set_aside(owner, shard, what, work);
+}
+
+/// Nobody waits for the work any more: it goes on as a task of its own.
+fn set_aside(owner: &Rc<Owner>, shard: &Shard, what: Work, work: LocalBoxFuture<'static, ()>) {
+    owner.flusher().count_late(what, 1);
+    owner.is_late(what, shard);
     let owner = Rc::clone(owner);
     let tasks = Rc::clone(owner.tasks());
     tasks.spawn("late flushes", async move {
         work.await;
         let flusher = owner.flusher();
-        flusher.late.set(flusher.late.get() - 1);
+        flusher.count_late(what, -1);
         flusher.on_commit.added.notify();
     });
 }

@@ -2,7 +2,7 @@
 //! Nobody's records wait for any of it. Nothing ticks while nothing is owed and nothing ages.
 
 use crate::event::Event;
-use crate::flusher::wait_a_while;
+use crate::flusher::{Work, wait_a_while};
 use crate::log::{LogError, Removal};
 use crate::owner::Owner;
 use crate::rolls::Rolls;
@@ -188,7 +188,7 @@ pub(crate) async fn upkeep(owner: Rc<Owner>) {
             shard.duties.owed.set(false);
             let work = keep_up(Rc::clone(&owner), Rc::clone(&shard));
             let work = Box::pin(Arc::clone(shard.suspect()).doing(work));
-            wait_a_while(&owner, &shard, work).await;
+            wait_a_while(&owner, &shard, Work::Upkeep, work).await;
         }
     }
 }

@@ -2,7 +2,7 @@
 //! off when the first of them is due: ten thousand that are idle wake it no more often than one.
 
 use crate::event::Event;
-use crate::flusher::wait_a_while;
+use crate::flusher::{Work, wait_a_while};
 use crate::log::Making;
 use crate::owner::Owner;
 use crate::runtime;
@@ -163,7 +163,7 @@ pub(crate) async fn by_age(owner: Rc<Owner>) {
                 let suspect = Arc::clone(shard.suspect());
                 let work = suspect.doing(async move { own.roll_by_age(&due).await });
                 let work = Box::pin(work);
-                wait_a_while(&owner, &shard, work).await;
+                wait_a_while(&owner, &shard, Work::Roll, work).await;
             }
             (None, Some(first)) => rolls.pause(first, now).await,
             (None, None) => {}

@@ -2,15 +2,15 @@
 //! them, others are opened, and a core ends.
 
 use super::simulated::life_of_core;
-use super::virtual_core::{ms, set_faults, shards};
-use super::{Rig, large_batch};
+use super::virtual_core::{ms, now, set_faults, shards};
+use super::{Rig, large_batch, metric};
 use crate::Core;
 use crate::disk::memory::{Faults, Held, MemoryDisk};
 use crate::runtime;
 use crate::runtime::simulated::{Simulation, current};
 use felix_core::limits::SHARDS_OPENING_MAX;
 use felix_core::shards::{Acks, Append, ShardState};
-use felix_core::{Durability, ShardError, ShardId, Shards};
+use felix_core::{Durability, ShardError, ShardId, Shards, placement};
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
@@ -164,9 +164,67 @@ fn a_core_ends_though_the_device_under_an_opening_hangs() {
         fail(&core, &all[..1]).await;
         hold(rig, 1);
         runtime::sleep(Duration::from_secs(5)).await;
-        let begun = current().expect("it is simulated").now();
+        let begun = now();
         assert_eq!(core.close().await.len(), 0);
-        let took = current().expect("it is simulated").now() - begun;
+        let took = now() - begun;
         assert!(took < Duration::from_secs(10), "{took:?}");
+    });
+}
+
+#[test]
+fn a_round_waits_for_many_stuck_flushes_no_longer_than_for_a_few() {
+    // A core has four places for flushes on the device.
+    let rig = Rig {
+        cores: 16,
+        shards: 16 * 30,
+        ..Rig::new(1, Durability::OnCommit)
+    };
+    life_of_core(&Simulation::new(4), rig, &[rig], move |core| async move {
+        let core = Rc::new(core);
+        let is_own = |shard: &ShardId| placement::owner(*shard, rig.cores) == core.id();
+        let own: Vec<_> = shards(rig).into_iter().filter(is_own).collect();
+        let (stuck, well) = (&own[..20], own[20]);
+        for shard in &own {
+            append_bytes(&core, *shard, 100).await.unwrap();
+        }
+        for spec in rig.specs(Path::new("/data")) {
+            if stuck.contains(&spec.id) {
+                held(|held| held.hold(&spec.directory));
+            }
+        }
+        for shard in stuck {
+            let (core, shard) = (Rc::clone(&core), *shard);
+            runtime::spawn_local(async move {
+                append_bytes(&core, shard, 100).await.unwrap();
+            })
+            .detach();
+        }
+        runtime::sleep(ms(1)).await;
+        let begun = now();
+        append_bytes(&core, well, 100).await.unwrap();
+        let took = now() - begun;
+        // The round under way, and its own.
+        assert!(took < ms(350), "{took:?}");
+        held(Held::let_go);
+        runtime::sleep(ms(100)).await;
+        assert_eq!(metric(&core, "felix_storage_late_syncs"), 0);
+    });
+}
+
+#[test]
+fn upkeep_that_takes_long_is_no_late_flush() {
+    let rig = rig(1);
+    life_of_core(&Simulation::new(5), rig, &[rig], move |core| async move {
+        let shard = shards(rig)[0];
+        append(&core, shard).await.unwrap();
+        hold(rig, 1);
+        // A checkpoint follows within a minute.
+        runtime::sleep(Duration::from_secs(70)).await;
+        assert!(held(Held::waiting) > 0, "it is being written");
+        assert_eq!(metric(&core, "felix_storage_late_syncs_total"), 0);
+        assert_eq!(metric(&core, "felix_storage_late_syncs"), 0);
+        held(Held::let_go);
+        runtime::sleep(Duration::from_secs(1)).await;
+        assert_eq!(held(Held::waiting), 0);
     });
 }

@@ -53,7 +53,7 @@ pub(super) fn life_of_core<F: Future<Output = ()> + 'static>(
     let specs: Vec<_> = specs.collect();
     simulation.run(async move {
         let stalls = Rc::new(Stalls::new(Rc::clone(&clock), super::STALL_BOUNDS, |_| {}));
-        let seed = mesh(1).pop().expect("a mesh of one core has it");
+        let seed = mesh(rig.cores).swap_remove(0);
         let core: Core = seed.start(rig.config(), clock, stalls, Rc::new(Here));
         core.open(specs);
         core.opened().await;
