@@ -32,6 +32,7 @@ use felix_core::limits::{
 };
 use felix_core::shards::ShardState;
 use felix_core::{Blocking, Clock, CpuId, Generation, Monotonic, ShardError, ShardId, Stalls};
+use futures_util::FutureExt;
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt;
@@ -321,8 +322,11 @@ impl Owner {
             note.leave().await;
             noted.duties.noting.set(false);
         };
-        let leaving = Arc::clone(shard.suspect()).doing(leaving);
-        self.tasks.spawn("notes of failures", leaving);
+        let mut leaving = Box::pin(Arc::clone(shard.suspect()).doing(leaving));
+        // A thread has it before this turn ends: a process that is killed in the next one has left it.
+        if (&mut leaving).now_or_never().is_none() {
+            self.tasks.spawn("notes of failures", leaving);
+        }
     }
 
     /// What the shards of this core know of idempotent producers.

@@ -107,6 +107,21 @@ impl Dir {
         }
     }
 
+    /// Makes a new file with nothing in it, on a blocking thread that has the work once this was polled.
+    ///
+    /// # Errors
+    /// It exists already, or the disk's own fault.
+    pub async fn mark(&self, name: &'static str) -> io::Result<()> {
+        match &self.kind {
+            Kind::Real(_) => self.aside(move |calls| calls.mark(name)).await,
+            #[cfg(test)]
+            Kind::Memory(dir) => {
+                dir.pass_aside().await;
+                dir.mark(name)
+            }
+        }
+    }
+
     /// Opens a file of the directory; `None` where there is none of that name.
     ///
     /// # Errors

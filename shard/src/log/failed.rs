@@ -28,7 +28,7 @@ impl FailureNote {
 
     /// Leaves it, as far as the disk still takes it. It takes no descriptor, since there may be none left.
     pub async fn leave(self) {
-        match self.dir.aside(|calls| calls.mark(FAILED)).await {
+        match self.dir.mark(FAILED).await {
             Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => tracing::error!(
                 dir = %self.dir.path().display(),
                 %cause,
