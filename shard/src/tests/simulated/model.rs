@@ -102,7 +102,7 @@ impl Model {
                     let ahead = i64::try_from(ahead.as_millis()).expect("it is short");
                     Timestamp(now.0 + random.i64(0..=ahead))
                 }
-                Some(_) | None => Timestamp(now.0 - random.i64(..50)),
+                Some(_) | None => Timestamp(now.0 - random.i64(0..50)),
             })
             .collect();
         let place = place(count);
@@ -323,13 +323,16 @@ impl Model {
         }
     }
 
+    /// Whether so few offsets lie between that all may be of batches that begin a generation.
+    pub(super) fn hides(&self, next: Offset, base: Offset) -> bool {
+        let hole = base.get().checked_sub(next.get());
+        hole.is_some_and(|hole| hole <= self.promotions)
+    }
+
     /// Before a batch no offset is missing but those of batches that begin a generation.
     fn check_hole(&self, next: Offset, batch: &PlacedBatch, generation: Generation) {
         let base = batch.base_offset();
-        let hole = base.get().checked_sub(next.get());
-        let is_hidden = hole.is_some_and(|hole| {
-            hole == 0 || (hole <= self.promotions && batch.generation() > generation)
-        });
+        let is_hidden = base == next || (self.hides(next, base) && batch.generation() > generation);
         assert!(is_hidden, "a batch is at {base}, and {next} comes next");
     }
 

@@ -27,7 +27,11 @@ impl Story {
                 Ok(fetched) => {
                     let (start, end) = (fetched.log_start, fetched.visible_end);
                     let is_kept = |known: (Offset, Offset)| {
-                        known.1 == end && (known.0 == start || self.rig.retention.is_bounded())
+                        // Behind the last batch there may be some that no reader gets. Where nothing
+                        // else is left the log begins behind them.
+                        let model = self.models[index].borrow();
+                        let is_end = known.1 == end || (start == end && model.hides(known.1, end));
+                        is_end && (known.0 == start || self.rig.retention.is_bounded())
                     };
                     assert!(bounds.is_none_or(is_kept), "{bounds:?}, and {start}..{end}");
                     bounds = Some((start, end));
