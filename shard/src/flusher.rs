@@ -403,7 +403,7 @@ async fn flush_until_taken(
             return result;
         }
         if refusal.is_full() {
-            owner.disk_refused();
+            owner.space_is_gone();
         }
         let closed = pin!(owner.closed().until(|| owner.is_closing()));
         match select(closed, pin!(runtime::sleep(REFUSED_PAUSE))).await {

@@ -250,7 +250,7 @@ async fn keep_up(owner: Rc<Owner>, shard: Rc<Shard>) {
         && shard.owes_start()
         && owner.give_up_reserve().await
     {
-        owner.reserve_is_gone();
+        owner.space_is_gone();
         if let Some(upkeep) = shard.begin_upkeep() {
             result = upkeep.run().await;
         }

@@ -36,8 +36,9 @@ impl Owner {
         self.look(Duration::ZERO);
     }
 
-    /// The reserve is given up. Appends are refused until a look says that there is space for it.
-    pub(crate) fn reserve_is_gone(self: &Rc<Self>) {
+    /// The reserve is given up, or what was acknowledged lacks space to become durable. Appends are
+    /// refused until a look says that there is space.
+    pub(crate) fn space_is_gone(self: &Rc<Self>) {
         if self.space().refused() {
             self.tell_full();
         }
