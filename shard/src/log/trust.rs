@@ -5,7 +5,7 @@ use super::index::{self, Indexes, OffsetEntry, TimeEntry};
 use super::recovery::Recoverer;
 use super::seen::Seen;
 use super::segment::{Segment, index_name, time_index_name};
-use super::verify::{Verified, verified};
+use super::verify::{Verified, beyond_bounds, verified};
 use super::walk::{Step, Walk};
 use crate::disk::{File, Patience, breathe};
 #[cfg(test)]
@@ -135,6 +135,10 @@ impl<'a> Trust<'a> {
                 Verified::End => break,
                 Verified::Fault(_) => return Ok(None),
             };
+            // It is refused, as at every later opening that reads it.
+            if beyond_bounds(self.segment, &batch, walk.position(), self.expected_end).is_some() {
+                return Ok(None);
+            }
             owed = batch.next_offset();
             let relative = batch.last_offset().get().checked_sub(base.get());
             let is_entry = |entry: OffsetEntry| {

@@ -432,6 +432,26 @@ fn the_greatest_generation_is_refused_in_a_batch_in_the_table_and_as_a_floor() {
     });
 }
 
+/// The indexes of a log that was closed speak for its segments, and a later opening reads them whole.
+#[test]
+fn what_no_broker_wrote_is_refused_at_once_and_not_by_a_later_opening() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(&dir, LARGE).await;
+        append(&mut log, 3, 30);
+        log.close().await.unwrap();
+        let path = &files(&dir, "log")[0];
+        let mut bytes = std::fs::read(path).unwrap();
+        // The transactional bit.
+        bytes[22] |= 0x10;
+        let checksum = crc32c::crc32c(&bytes[21..]);
+        bytes[17..21].copy_from_slice(&checksum.to_be_bytes());
+        std::fs::write(path, &bytes).unwrap();
+        let name = segment::log_name(Offset::ZERO);
+        assert_eq!(refused(&dir).await, (name, 0, Fault::Transaction));
+    });
+}
+
 #[test]
 fn of_a_log_of_another_broker_nothing_is_cut_but_a_torn_end() {
     run(async {
