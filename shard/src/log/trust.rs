@@ -125,20 +125,11 @@ impl<'a> Trust<'a> {
         loop {
             breathe().await;
             let position = walk.position();
-            let generation = self
-                .recoverer
-                .generations
-                .as_ref()
-                .and_then(|table| table.at(owed));
-            let batch = match verified(self.segment, &mut walk, owed, generation).await? {
+            let batch = match self.next(&mut walk, owed).await? {
                 Verified::Batch(batch) => batch,
                 Verified::End => break,
                 Verified::Fault(_) => return Ok(None),
             };
-            // It is refused, as at every later opening that reads it.
-            if beyond_bounds(self.segment, &batch, walk.position(), self.expected_end).is_some() {
-                return Ok(None);
-            }
             owed = batch.next_offset();
             let relative = batch.last_offset().get().checked_sub(base.get());
             let is_entry = |entry: OffsetEntry| {
@@ -170,6 +161,19 @@ impl<'a> Trust<'a> {
         #[cfg(test)]
         let agrees = agrees || broken::is(Broken::IndexTrusted);
         Ok(since_entry.filter(|_| agrees).map(|bytes| (seen, bytes)))
+    }
+
+    /// The next batch of the tail. One that is refused wherever it is read is a fault here, too, so
+    /// that this opening refuses it and not the one that reads the segment whole.
+    async fn next(&self, walk: &mut Walk<'_>, owed: Offset) -> Result<Verified, LogError> {
+        let table = self.recoverer.generations.as_ref();
+        let generation = table.and_then(|table| table.at(owed));
+        let found = verified(self.segment, walk, owed, generation).await?;
+        let Verified::Batch(batch) = found else {
+            return Ok(found);
+        };
+        let fault = beyond_bounds(self.segment, &batch, walk.position(), self.expected_end);
+        Ok(fault.map_or(Verified::Batch(batch), Verified::Fault))
     }
 }
 
