@@ -129,7 +129,7 @@ pub const FILES_FLUSHED_AT_ONCE_MAX: usize = 2;
 pub const LATE_FLUSHES_MAX: usize = 256;
 
 /// Threads for file work that one shard holds at once, whatever is stuck under it: one for what somebody
-/// waits for and one beside it. Eight such shards leave a core none.
+/// waits for and one beside it. Eighteen such shards leave a core none.
 pub const FILE_WORK_PER_SHARD_MAX: usize = 2;
 
 /// Shards of one core and device for which space is prepared at once. Each takes one of the core's

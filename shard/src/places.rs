@@ -1,6 +1,6 @@
 //! Places for work that may meet a device, or a file, that is stuck.
 
-use crate::event::Credits;
+use crate::event::{Credits, Event};
 use crate::runtime;
 use futures_util::future::{Either, select};
 use std::cell::Cell;
@@ -18,6 +18,8 @@ pub(crate) struct Places {
     /// Those at work without a place.
     late: Cell<usize>,
     late_max: usize,
+    /// There is one less of them.
+    fewer: Event,
 }
 
 impl Places {
@@ -28,6 +30,7 @@ impl Places {
             patience,
             late: Cell::new(0),
             late_max,
+            fewer: Event::default(),
         }
     }
 
@@ -40,35 +43,38 @@ impl Places {
             Either::Left((done, _)) => return done,
             Either::Right(((), work)) => work,
         };
-        if self.late.get() >= self.late_max {
-            return work.await;
-        }
+        // Where too many are, it keeps its place until one of them has ended.
+        let may_go_on = pin!(self.fewer.until(|| self.late.get() < self.late_max));
+        let work = match select(work, may_go_on).await {
+            Either::Left((done, _)) => return done,
+            Either::Right(((), work)) => work,
+        };
         drop(place);
-        let _late = Late::begin(&self.late);
+        let _late = Late::begin(self);
         work.await
     }
 }
 
 /// Counts one that is at work without a place, until it is dropped.
-struct Late<'places>(&'places Cell<usize>);
+struct Late<'places>(&'places Places);
 
 impl<'places> Late<'places> {
-    fn begin(late: &'places Cell<usize>) -> Self {
-        late.set(late.get() + 1);
-        Self(late)
+    fn begin(places: &'places Places) -> Self {
+        places.late.set(places.late.get() + 1);
+        Self(places)
     }
 }
 
 impl Drop for Late<'_> {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.0.late.set(self.0.late.get() - 1);
+        self.0.fewer.notify();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Event;
     use crate::runtime::simulated::{Simulation, current};
     use std::rc::Rc;
 
@@ -78,22 +84,22 @@ mod tests {
     fn work_that_takes_too_long_holds_up_others_only_where_too_much_of_it_does() {
         Simulation::new(1).run(async {
             let places = Rc::new(Places::new(1, PATIENCE, 1));
-            let (stuck, ended) = (Rc::<Cell<bool>>::default(), Rc::<Event>::default());
-            stuck.set(true);
-            let hang = || {
-                let (places, stuck) = (Rc::clone(&places), Rc::clone(&stuck));
+            // So many are let go, in the order in which they began.
+            let (let_go, ended) = (Rc::<Cell<u32>>::default(), Rc::<Event>::default());
+            let hang = |number| {
+                let (places, let_go) = (Rc::clone(&places), Rc::clone(&let_go));
                 let ended = Rc::clone(&ended);
                 runtime::spawn_local(async move {
-                    places.hold(ended.until(|| !stuck.get())).await;
+                    places.hold(ended.until(|| let_go.get() > number)).await;
                 })
             };
             let now = || current().expect("it runs in a simulation").now();
-            let first = hang();
+            let first = hang(0);
             runtime::sleep(PATIENCE / 2).await;
             let begun = now();
             places.hold(async {}).await;
             assert!(now() - begun >= PATIENCE / 3, "its place was taken");
-            let second = hang();
+            let second = hang(1);
             runtime::sleep(PATIENCE * 2).await;
             // One is at work without a place: the other keeps its own.
             let third = runtime::spawn_local({
@@ -103,11 +109,15 @@ mod tests {
             runtime::sleep(PATIENCE * 10).await;
             let waits = places.credits.try_acquire();
             assert!(!waits, "the second has the only place");
-            stuck.set(false);
+            let_go.set(1);
             ended.notify();
-            for work in [first, second, third] {
-                work.join().await;
-            }
+            first.join().await;
+            // There is room for another without a place, so the third has the second's.
+            third.join().await;
+            assert_eq!(places.late.get(), 1);
+            let_go.set(2);
+            ended.notify();
+            second.join().await;
             assert_eq!(places.late.get(), 0);
             assert!(places.credits.try_acquire());
         });
