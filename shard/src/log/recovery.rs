@@ -5,7 +5,7 @@ use super::abandoned;
 use super::checkpoint::Checkpoint;
 use super::contents::Contents;
 use super::controls::Controls;
-use super::error::{Fault, LogError, disk_error_in};
+use super::error::{CUT, Fault, LogError, disk_error_in};
 use super::generations::Generations;
 use super::listing::Listing;
 use super::producers::{ProducerTable, Replay};
@@ -16,7 +16,9 @@ use super::segment::{Segment, log_name};
 use super::trust::Trust;
 #[cfg(test)]
 use super::verify::skips_holes;
-use super::verify::{CHUNK_BYTES, Verified, beyond_bounds, has_room, occupied, verified};
+use super::verify::{
+    CHUNK_BYTES, Verified, beyond_bounds, has_room, is_torn_end, occupied, verified,
+};
 use super::walk::Walk;
 use super::{LogConfig, Opening};
 use crate::disk::{Dir, Patience, breathe};
@@ -408,7 +410,7 @@ impl Recoverer {
                 Verified::End => return Ok(None),
                 #[cfg(test)]
                 Verified::Fault(_) if skips_holes() && walk.position() > position => continue,
-                Verified::Fault(fault @ Fault::Gap { .. }) if self.is_adopted => {
+                Verified::Fault(fault) if self.is_adopted && !is_torn_end(&fault) => {
                     return Err(segment.damaged(position, fault));
                 }
                 Verified::Fault(fault) => return Ok(Some(Cut { position, fault })),
@@ -439,11 +441,8 @@ impl Recoverer {
     /// Cuts a segment behind its last whole batch.
     async fn cut(&mut self, segment: Segment) -> Result<Segment, LogError> {
         let bytes = segment.bytes();
-        segment
-            .log()
-            .truncate_aside(bytes)
-            .await
-            .map_err(|e| segment.disk_error("cut", Some(bytes), e))?;
+        let cut = segment.log().truncate_aside(bytes).await;
+        cut.map_err(|e| segment.disk_error(CUT, Some(bytes), e))?;
         self.changed = true;
         Ok(segment)
     }

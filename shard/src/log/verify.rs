@@ -112,6 +112,14 @@ pub(super) fn across(batch: &PlacedBatch, recovery_point: Offset) -> Option<Faul
     })
 }
 
+/// Whether a crash of any broker leaves that at the end of a log.
+pub(super) fn is_torn_end(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Batch(BatchError::Truncated { .. } | BatchError::Zeros)
+    )
+}
+
 /// Whether a log that ends there has offsets left.
 pub(super) fn has_room(end: Offset) -> bool {
     end.get() <= Offset::MAX.get() - LOG_ROOM

@@ -477,6 +477,22 @@ fn of_a_log_of_another_broker_nothing_is_cut_but_a_torn_end() {
         assert!(error.to_string().contains("missing"), "{error}");
         assert_eq!(files(&dir, "log").len(), 2);
 
+        // A format before ours, and a flipped bit with a whole batch behind it.
+        let mut old = first.clone();
+        old[16] = 1;
+        let mut flipped = first.clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        for damaged in [old, flipped] {
+            let dir = tempfile::tempdir().unwrap();
+            write_segment(&dir, 0, &[damaged.clone(), crafted(1, 0, 1)]);
+            let (_, position, fault) = refused(&dir).await;
+            assert_eq!(position, 0, "{fault}");
+            assert_eq!(
+                std::fs::read(&files(&dir, "log")[0]).unwrap()[..damaged.len()],
+                damaged
+            );
+        }
+
         let dir = tempfile::tempdir().unwrap();
         let torn = crafted(1, 0, 1);
         write_segment(&dir, 0, &[first, torn[..torn.len() - 1].to_vec()]);
