@@ -107,13 +107,17 @@ impl Dir {
         }
     }
 
-    /// Makes a new file with nothing in it, on a blocking thread that has the work once this was polled.
+    /// Makes a new file with nothing in it, on a blocking thread that has the work once this was polled,
+    /// however much of the log's other work hangs.
     ///
     /// # Errors
     /// It exists already, or the disk's own fault.
     pub async fn mark(&self, name: &'static str) -> io::Result<()> {
         match &self.kind {
-            Kind::Real(_) => self.aside(move |calls| calls.mark(name)).await,
+            Kind::Real(dir) => {
+                let path = dir.path().to_owned();
+                runtime::blocking(move || Calls::real(&path).mark(name)).await
+            }
             #[cfg(test)]
             Kind::Memory(dir) => {
                 dir.pass_aside().await;
