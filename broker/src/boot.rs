@@ -239,7 +239,7 @@ fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
         cores: u64::from(cores),
         connections,
         shards,
-        file_bytes: u64::from(settings.storage.segment_bytes),
+        file_bytes: settings.storage.file_bytes(),
     }
 }
 

@@ -109,6 +109,12 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
+    /// Bytes of the largest file; none where nothing is stored.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let stored = self.directory.as_ref();
+        stored.map_or(0, |_| u64::from(self.segment_bytes))
+    }
+
     /// What a stream has whose catalog entry does not say.
     pub(crate) fn stream_defaults(&self) -> StreamDefaults {
         StreamDefaults {

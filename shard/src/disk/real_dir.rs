@@ -41,7 +41,9 @@ impl RealDir {
         });
         match found.await {
             Ok(device) => {
-                SYNCED.with_borrow_mut(|synced| synced.insert(parent));
+                if !is_known {
+                    SYNCED.with_borrow_mut(|synced| synced.insert(parent));
+                }
                 Ok(Self {
                     path: path.to_owned(),
                     device,

@@ -51,5 +51,6 @@ pub(crate) fn check(kind: FileType) -> io::Result<()> {
 
 /// Whether an error is that of [`check`].
 pub(crate) fn is_other_kind(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::InvalidInput
+    // EINVAL of a system call has the same kind.
+    error.kind() == io::ErrorKind::InvalidInput && error.raw_os_error().is_none()
 }

@@ -117,6 +117,9 @@ impl Log {
                 });
             }
             owed = batch.next_offset();
+            if batch.header().is_transactional() {
+                return Err(ApplyError::Batch(BatchError::Transactional));
+            }
             if owed.get() > Offset::MAX.get() - LOG_ROOM {
                 return Err(ApplyError::TooLarge);
             }

@@ -74,11 +74,14 @@ pub(super) const SYNC_DIRECTORY: &str = "sync the directory";
 /// Giving a file its name, in the words of [`LogError::Disk`].
 pub(super) const RENAME: &str = "rename";
 
+/// Cutting a file to what is whole, in the words of [`LogError::Disk`].
+pub(super) const CUT: &str = "cut";
+
 /// Making what is in files durable, in the words of [`LogError::Disk`].
 pub(super) const FLUSH: &str = "flush";
 
 /// What is done to a disk without changing it, in the words of [`LogError::Disk`].
-const READING: [&str; 4] = ["read", "open", "measure", "search"];
+const READING: [&str; 5] = ["read", "open", "measure", "search", "list the directory"];
 
 /// What is wrong at a place of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -214,7 +217,7 @@ impl LogError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Disk { doing, cause, .. } => {
-                disk::is_full(cause) && !matches!(*doing, FLUSH | SYNC_DIRECTORY)
+                disk::is_full(cause) && !matches!(*doing, FLUSH | SYNC_DIRECTORY | CUT)
             }
             Self::NoRoomToRewrite { .. }
             | Self::Damaged { .. }

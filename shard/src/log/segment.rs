@@ -2,7 +2,7 @@
 
 mod lookup;
 
-use super::error::{FLUSH, Fault, LogError, RENAME};
+use super::error::{CUT, FLUSH, Fault, LogError, RENAME};
 use super::index::{IndexBytes, Indexed, Indexes, TimeEntry};
 use super::recovery::disk_error;
 use crate::disk::{Dir, File, Patience, breathe};
@@ -247,7 +247,7 @@ impl Segment {
             Err(cause) => Err(cause),
         };
         self.prepared.set(bytes);
-        trimmed.map_err(|cause| self.disk_error("cut", Some(bytes), cause))
+        trimmed.map_err(|cause| self.disk_error(CUT, Some(bytes), cause))
     }
 
     /// The file of its batches.
@@ -458,7 +458,7 @@ impl Segment {
         self.prepared.set(bytes);
         self.log
             .truncate(bytes)
-            .map_err(|cause| self.disk_error("cut", Some(bytes), cause))
+            .map_err(|cause| self.disk_error(CUT, Some(bytes), cause))
     }
 
     /// A fault in the file of batches.
