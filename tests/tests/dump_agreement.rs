@@ -151,7 +151,10 @@ fn assert_agree_on_closed(dir: &Path) {
     assert_same(&seen_by_kafka(&dump), &ours);
     let dump = dump_log::run(&both, &["--index-sanity-check"]);
     assert!(dump.complaints.is_empty(), "{:#?}", dump.complaints);
-    assert_eq!(dump.count(" passed sanity check."), both.len());
+    // Of one without an entry, as a last segment of few bytes has it, there is nothing to check.
+    let has_entries = |file: &&PathBuf| file.metadata().unwrap().len() > 0;
+    let checked = both.iter().filter(has_entries).count();
+    assert_eq!(dump.count(" passed sanity check."), checked);
 }
 
 /// Both see the same in a log whose broker was killed, or is alive; how many files have something
