@@ -182,7 +182,8 @@ pub const OPENINGS_LATE_MAX: usize = 2 * SHARDS_OPENING_MAX;
 /// takes the space of a segment while it does.
 pub const REWRITES_IN_FLIGHT_MAX: usize = 1;
 
-/// Those that nobody waits for any more: they have their space all the same.
+/// Those that take too long to be waited for. They take the space of a segment, too, and may meet a
+/// disk that has none left.
 pub const REWRITES_LATE_MAX: usize = 2;
 
 /// Threads that the openings of a core's shards hold at once, where the devices of all of them hang.

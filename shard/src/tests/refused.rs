@@ -16,19 +16,7 @@ use std::time::Duration;
 const SEGMENT_BYTES: u64 = 64 << 10;
 
 const REFUSALS: [Faults; 2] = {
-    let none = Faults {
-        descriptors: 0,
-        names: 0,
-        write: 0,
-        create: 0,
-        read: 0,
-        flush: 0,
-        sync: 0,
-        stall: 0,
-        slow: Duration::ZERO,
-        capacity: None,
-        lies: false,
-    };
+    let none = Faults::NONE;
     [
         Faults {
             names: 10_000,

@@ -30,3 +30,20 @@ pub(crate) struct Faults {
     /// whoever checks one is to notice.
     pub(crate) lies: bool,
 }
+
+impl Faults {
+    /// A disk that does what it is asked to.
+    pub(crate) const NONE: Self = Self {
+        write: 0,
+        create: 0,
+        read: 0,
+        flush: 0,
+        sync: 0,
+        stall: 0,
+        slow: Duration::ZERO,
+        descriptors: 0,
+        names: 0,
+        capacity: None,
+        lies: false,
+    };
+}

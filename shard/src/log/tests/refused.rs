@@ -15,15 +15,7 @@ const fn faults(descriptors: u32, names: u32) -> Faults {
     Faults {
         descriptors,
         names,
-        write: 0,
-        create: 0,
-        read: 0,
-        flush: 0,
-        sync: 0,
-        stall: 0,
-        slow: std::time::Duration::ZERO,
-        capacity: None,
-        lies: false,
+        ..Faults::NONE
     }
 }
 
