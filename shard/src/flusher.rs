@@ -23,7 +23,7 @@ use std::time::Duration;
 /// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a flush that the system refused is left alone.
+/// How long a shard whose flush the system refused is left alone.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 /// What others do not wait for if it takes long.
@@ -52,6 +52,8 @@ pub(crate) struct Flusher {
     late: Cell<usize>,
     /// The flushes among it.
     late_flushes: Cell<usize>,
+    /// Flushes that the system refused, and that are not asked for again yet.
+    refused: Cell<usize>,
     stopping: Cell<bool>,
 }
 
@@ -179,7 +181,8 @@ impl Flusher {
 
     /// Nothing awaits its commit, and nothing more will.
     fn is_through(&self) -> bool {
-        self.stopping.get() && self.on_commit.is_empty() && self.late.get() == 0
+        let is_idle = self.late.get() == 0 && self.refused.get() == 0;
+        self.stopping.get() && self.on_commit.is_empty() && is_idle
     }
 
     /// Ends all rounds: on_commit ones once nothing awaits its commit, the others at once, because
@@ -213,6 +216,37 @@ impl Owner {
             let left_out = (left_out > 0).then_some(left_out);
             tracing::warn!(shard, left_out, "{what}");
         }
+    }
+}
+
+impl Owner {
+    /// The system refused a flush: nothing is lost by that, and whoever waits for it waits on until it is
+    /// asked for again. `false`: it is not, since the core closes or the shard failed.
+    fn is_asked_again(self: &Rc<Self>, shard: &Rc<Shard>, refusal: &LogError) -> bool {
+        self.metrics()
+            .tell_refusal(self.clock().monotonic(), refusal);
+        if self.is_closing() || !matches!(shard.state(), ShardState::Open(_)) {
+            return false;
+        }
+        if refusal.is_full() {
+            self.space_is_gone();
+        }
+        // It is flushing until then: no round tries it sooner, and none waits for it.
+        let flusher = self.flusher();
+        flusher.refused.set(flusher.refused.get() + 1);
+        let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
+        self.tasks().spawn("refused flushes", async move {
+            let closed = pin!(owner.closed().until(|| owner.is_closing()));
+            match select(closed, pin!(runtime::sleep(REFUSED_PAUSE))).await {
+                Either::Left(_) | Either::Right(_) => {}
+            }
+            shard.duties.flushing.set(Flushing::No);
+            let flusher = owner.flusher();
+            flusher.refused.set(flusher.refused.get() - 1);
+            flusher.add(&shard);
+            flusher.on_commit.added.notify();
+        });
+        true
     }
 }
 
@@ -384,36 +418,14 @@ async fn flush_once(owner: &Rc<Owner>, shard: &Rc<Shard>) -> Option<Result<Flush
     Some(result)
 }
 
-/// The same, again and again while the system refuses it: nothing is lost by that, and whoever waits for
-/// the flush waits on. A core that closes does not wait, nor does a shard that failed.
-async fn flush_until_taken(
-    owner: &Rc<Owner>,
-    shard: &Rc<Shard>,
-) -> Option<Result<Flushed, LogError>> {
-    loop {
-        let result = flush_once(owner, shard).await;
-        let refusal = match &result {
-            Some(Err(error)) if error.is_refusal() => error,
-            Some(_) | None => return result,
-        };
-        owner
-            .metrics()
-            .tell_refusal(owner.clock().monotonic(), refusal);
-        if owner.is_closing() || !matches!(shard.state(), ShardState::Open(_)) {
-            return result;
-        }
-        if refusal.is_full() {
-            owner.space_is_gone();
-        }
-        let closed = pin!(owner.closed().until(|| owner.is_closing()));
-        match select(closed, pin!(runtime::sleep(REFUSED_PAUSE))).await {
-            Either::Left(_) | Either::Right(_) => {}
-        }
-    }
-}
-
 async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
-    let result = flush_until_taken(&owner, &shard).await;
+    let result = flush_once(&owner, &shard).await;
+    if let Some(Err(error)) = &result
+        && error.is_refusal()
+        && owner.is_asked_again(&shard, error)
+    {
+        return;
+    }
     if result.as_ref().is_some_and(Result::is_err) {
         owner.metrics().sync_failures.increment();
     }

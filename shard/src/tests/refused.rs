@@ -4,12 +4,16 @@ use super::simulated::life_of_core;
 use super::{Rig, large_batch, metric};
 use crate::Core;
 use crate::disk::memory::{Faults, MemoryDisk};
+use crate::flusher::PATIENCE;
 use crate::runtime;
 use crate::runtime::simulated::{Simulation, current};
+use felix_core::limits::LATE_FLUSHES_MAX;
 use felix_core::shards::{Acks, Append, Appended};
 use felix_core::{Durability, ShardError, ShardId, Shards};
 use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -92,6 +96,55 @@ fn a_roll_whose_name_or_whose_sync_is_refused_commits_once_it_is_not_and_nothing
             });
         }
     }
+}
+
+#[test]
+fn refused_flushes_of_any_number_of_shards_hold_up_no_other() {
+    let count = LATE_FLUSHES_MAX + 100;
+    let rig = Rig {
+        shards: u32::try_from(count + 1).unwrap(),
+        ..rig(Durability::OnCommit)
+    };
+    life_of_core(&Simulation::new(5), rig, &[rig], move |core| async move {
+        let shards: Vec<_> = rig.stream().shard_ids().collect();
+        let append = |shard, bytes| {
+            let batch = large_batch(bytes);
+            let handed = core.router().append(vec![Append { shard, batch }], Acks::All);
+            async move { handed.await.await.remove(0) }
+        };
+        let (other, rolling) = shards.split_last().unwrap();
+        for bytes in [50 << 10, 100] {
+            for shard in rolling {
+                append(*shard, bytes).await.unwrap();
+            }
+        }
+        append(*other, 100).await.unwrap();
+        runtime::sleep(Duration::from_secs(1)).await;
+        let waiting: Vec<_> = rolling
+            .iter()
+            .map(|shard| append(*shard, 50 << 10))
+            .map(runtime::spawn_local)
+            .collect();
+        disk().set_faults(REFUSALS[0]);
+        let mut committed = 0;
+        for _ in 0..500 {
+            let pause = pin!(runtime::sleep(PATIENCE / 2));
+            match select(pin!(append(*other, 100)), pause).await {
+                Either::Left((Ok(_), _)) => committed += 1,
+                // Space is missing, after all.
+                Either::Left((Err(ShardError::DiskFull { .. }), pause)) => pause.await,
+                Either::Left((Err(error), _)) => panic!("{error}"),
+                Either::Right(_) => panic!("its flush waits for those that are refused"),
+            }
+        }
+        assert!(committed > 20, "{committed}");
+        disk().set_faults(Faults::default());
+        for append in waiting {
+            append.join().await.unwrap();
+        }
+        assert_eq!(metric(&core, "felix_storage_late_syncs_total"), 0);
+        assert_eq!(metric(&core, "felix_shard_failures_total"), 0);
+    });
 }
 
 #[test]
