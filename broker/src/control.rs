@@ -4,10 +4,12 @@
 use crate::boot::Event;
 use crate::http::{self, Pages};
 use crossbeam_channel::Sender;
+use signal_hook::consts::SIGXFSZ;
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use tokio::net;
 use tokio::runtime;
@@ -33,6 +35,9 @@ impl Control {
         pages: Pages,
         events: Sender<Event>,
     ) -> io::Result<Self> {
+        // A file that gets larger than the process may have them: its write fails then, and that the
+        // log of one shard knows to deal with. The signal would end the process.
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

@@ -275,13 +275,22 @@ impl Broker {
 
     /// While it runs it may have no more than so many files open, until this is said again.
     pub fn limit_files(&self, files: u64) {
+        self.limit(Resource::Nofile, Some(files));
+    }
+
+    /// While it runs no file of its may get larger than so many bytes; `None`: than is usual.
+    pub fn limit_file_bytes(&self, bytes: Option<u64>) {
+        self.limit(Resource::Fsize, bytes);
+    }
+
+    fn limit(&self, resource: Resource, current: Option<u64>) {
         let pid = Pid::from_raw(self.pid()).expect("it runs");
-        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let Rlimit { maximum, .. } = getrlimit(resource);
         let limit = Rlimit {
-            current: Some(files),
+            current: current.or(maximum),
             maximum,
         };
-        prlimit(Some(pid), Resource::Nofile, limit).expect("it is ours");
+        prlimit(Some(pid), resource, limit).expect("it is ours");
     }
 
     /// Starts it again as [`Broker::start_again`] does, and waits for it to end, as it is expected

@@ -310,13 +310,18 @@ impl fmt::Display for LogError {
                 file,
                 position,
                 fault,
-            } => write!(
-                f,
-                "{}: {file} is damaged at byte {position}: {fault}; this was durable, so nothing \
-                 is cut: check the device and restore the shard's directory from a replica or a \
-                 backup",
-                dir.display()
-            ),
+            } => {
+                let dir = dir.display();
+                if *fault == Fault::Transaction {
+                    return write!(f, "{dir}: {file} at byte {position}: {fault}");
+                }
+                write!(
+                    f,
+                    "{dir}: {file} is damaged at byte {position}: {fault}; this was durable, so \
+                     nothing is cut: check the device and restore the shard's directory from a \
+                     replica or a backup"
+                )
+            }
             Self::Foreign { dir, file } => write!(
                 f,
                 "{}: {file} is not a file of this log (a segment is named by 20 digits), so it is not \
@@ -376,7 +381,19 @@ fn cure(cause: &io::Error) -> &'static str {
     } else if cause.kind() == io::ErrorKind::IsADirectory || disk::regular::is_other_kind(cause) {
         "find out how it came there, and move it away"
     } else {
-        "check space, permissions and health of the device"
+        match cause.kind() {
+            io::ErrorKind::FileTooLarge => {
+                "raise the limit of a file's size (`ulimit -f unlimited`; LimitFSIZE= in systemd)"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "give the user that runs the broker the right to do so"
+            }
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "mount its file system for writing (after a fault of the device the kernel makes it \
+                 read-only by itself: see the kernel's log)"
+            }
+            _ => "check space and health of the device",
+        }
     }
 }
 

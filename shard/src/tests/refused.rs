@@ -109,7 +109,9 @@ fn refused_flushes_of_any_number_of_shards_hold_up_no_other() {
         let shards: Vec<_> = rig.stream().shard_ids().collect();
         let append = |shard, bytes| {
             let batch = large_batch(bytes);
-            let handed = core.router().append(vec![Append { shard, batch }], Acks::All);
+            let handed = core
+                .router()
+                .append(vec![Append { shard, batch }], Acks::All);
             async move { handed.await.await.remove(0) }
         };
         let (other, rolling) = shards.split_last().unwrap();
