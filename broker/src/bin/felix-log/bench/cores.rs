@@ -1,6 +1,7 @@
 //! The real engine: cores with their shards, as the broker runs them, each on a thread of its own.
 
 use super::load::{Load, Setup};
+use super::machine;
 use felix_broker::engine::{self, Engine};
 use felix_core::metrics::Sample;
 use felix_core::{Generation, Retention, ShardId, Stream, StreamId, Timestamps, placement};
@@ -85,7 +86,8 @@ pub(crate) fn run<T: Send + 'static>(
     let (tell, told) = channel();
     for (number, (seed, cpu)) in mesh(count).into_iter().zip(&setup.cpus).enumerate() {
         let (specs, config, work) = (specs.clone(), config.clone(), work.clone());
-        let (cpu, meeting, tell) = (*cpu, Arc::clone(&meeting), tell.clone());
+        let (cpu, aside) = (*cpu, setup.aside());
+        let (meeting, tell) = (Arc::clone(&meeting), tell.clone());
         let life = async move |engine: &Engine| {
             let core = engine.core();
             let begun = Instant::now();
@@ -109,7 +111,10 @@ pub(crate) fn run<T: Send + 'static>(
             done
         };
         let thread = thread::Builder::new().spawn(move || {
-            let done = engine::run(seed, cpu, config, life).and_then(|done| done);
+            // What a core has beside it stays where its thread was.
+            let done = machine::keep_on(&aside)
+                .and_then(|()| engine::run(seed, cpu, config, life))
+                .and_then(|done| done);
             // After the first failure nobody listens.
             drop(tell.send((number, done)));
         });

@@ -160,14 +160,14 @@ fn zeros(path: &Path, bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Flushes every interval until `ended`, on a thread that may run on all processors.
+/// Flushes every interval until `ended`, on a thread beside those that are measured.
 fn flush_aside(
     file: &File,
     setup: &Setup,
     ended: &Arc<AtomicBool>,
 ) -> io::Result<thread::JoinHandle<io::Result<()>>> {
     let (file, ended, interval) = (file.try_clone()?, Arc::clone(ended), setup.flush_interval);
-    let cpus = setup.all_cpus.clone();
+    let cpus = setup.aside();
     thread::Builder::new()
         .name("flushes".into())
         .spawn(move || {

@@ -1,5 +1,6 @@
 //! What a measured side is given to do, and where.
 
+use super::machine;
 use felix_core::Durability;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(crate) struct Load {
 pub(crate) struct Setup {
     /// The processors of the cores, one thread each.
     pub(crate) cpus: Vec<usize>,
-    /// Those that the process may use, for what is not pinned.
+    /// Those that the process may use.
     pub(crate) all_cpus: Vec<usize>,
     /// From the first unflushed write of a periodic shard to its flush.
     pub(crate) flush_interval: Duration,
@@ -43,6 +44,13 @@ pub(crate) const fn policy(durability: Durability) -> &'static str {
         Durability::None => "none",
         Durability::Periodic => "periodic",
         Durability::OnCommit => "on_commit",
+    }
+}
+
+impl Setup {
+    /// The processors for what is beside the cores.
+    pub(crate) fn aside(&self) -> Vec<usize> {
+        machine::beside(&self.cpus, &self.all_cpus)
     }
 }
 

@@ -108,6 +108,17 @@ pub(crate) fn allowed() -> Vec<usize> {
         .collect()
 }
 
+/// The processors of `all` for threads beside those on `cpus`, as a broker has it: the others, or all
+/// where there are no others.
+pub(crate) fn beside(cpus: &[usize], all: &[usize]) -> Vec<usize> {
+    let others = all.iter().copied();
+    let others: Vec<usize> = others.filter(|cpu| !cpus.contains(cpu)).collect();
+    match others.is_empty() {
+        true => all.to_vec(),
+        false => others,
+    }
+}
+
 /// Keeps the calling thread on these processors.
 pub(crate) fn keep_on(cpus: &[usize]) -> Result<(), String> {
     let mut set = CpuSet::new();

@@ -5,7 +5,7 @@ use felix_shard::log::inspect;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::cell::Cell;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -57,11 +57,15 @@ impl Scratch {
         Err(Trouble::Unreadable(format!("{shown} is full of leftovers")))
     }
 
-    /// A new directory in it, which goes when it is dropped.
+    /// A new directory in it, which goes when it is dropped. What was written and removed before is
+    /// on the device by then, and not on its way there beside what is measured next.
     pub(crate) fn fresh(&self) -> Result<Fresh, String> {
         let path = self.path.join(self.made.get().to_string());
         self.made.set(self.made.get() + 1);
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        fs::create_dir(&path)
+            .and_then(|()| File::open(&path))
+            .and_then(|dir| Ok(rustix::fs::syncfs(dir)?))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Fresh { path })
     }
 }

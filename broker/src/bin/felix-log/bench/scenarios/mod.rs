@@ -14,9 +14,9 @@ mod under;
 
 use super::floor::Bare;
 use super::load::{Load, Setup};
-use super::matrix;
 use super::round::Rounds;
 use super::scratch::Scratch;
+use super::{machine, matrix};
 use crate::output::{Lines, Trouble};
 use felix_core::Durability;
 use serde_json::{Value, json};
@@ -98,12 +98,7 @@ impl Stage<'_> {
 
     /// The processors on which nothing is measured, or all where there are no others.
     fn other_cpus(&self) -> Vec<usize> {
-        let others = self.all_cpus.iter().copied();
-        let others: Vec<usize> = others.filter(|cpu| !self.cpus.contains(cpu)).collect();
-        match others.is_empty() {
-            true => self.all_cpus.to_vec(),
-            false => others,
-        }
+        machine::beside(&self.cpus, self.all_cpus)
     }
 
     fn engine(&self, load: &Load, setup: &Setup) -> Result<super::round::Round, Trouble> {
