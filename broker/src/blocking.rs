@@ -6,6 +6,7 @@
 //! room. What is done is told to the core's mailbox. Files are not this pool's business: each core
 //! has threads of its own for them (`felix-block-<n>`), which no heavy work can hold up.
 
+use crate::giving_way::giving_way;
 use crate::mailbox::{Inside, Outside, mailbox};
 use crossbeam_channel::{Receiver, Sender};
 use felix_core::Blocking;
@@ -60,7 +61,8 @@ pub(crate) fn start(cores: u16) -> std::io::Result<(HeavyThreads, Vec<JoinHandle
                 }
             })
     });
-    Ok((HeavyThreads(give), threads.collect::<Result<_, _>>()?))
+    let threads = giving_way(|| threads.collect::<Result<_, _>>())?;
+    Ok((HeavyThreads(give), threads))
 }
 
 impl Order {

@@ -11,6 +11,9 @@ use rustix::io_uring::{IoringRegisterOp, io_uring_params, io_uring_register, io_
 /// Lets the calling thread have as many as [`DEVICE_WAITERS_MAX`] says, for whatever rings it makes.
 /// Before Linux 5.15 this cannot be said, and the kernel's own bound stays.
 ///
+/// They run where the core is pinned, and that is not changed: the core sleeps while its appends wait for
+/// a flush, and to wake another processor takes longer (`docs/decisions/0009-flushes.md`).
+///
 /// # Errors
 /// No ring can be made.
 pub(crate) fn allow() -> io::Result<()> {

@@ -2,6 +2,7 @@
 //! measure its engine.
 
 use crate::device_waiters;
+use crate::giving_way::giving_way;
 use felix_core::CpuId;
 use felix_core::limits::{OPENING_THREADS_MAX, THREADS_AHEAD_MAX};
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
@@ -36,14 +37,14 @@ const _: () = assert!(THREADS_AHEAD_MAX + OPENING_THREADS_MAX + OTHER_THREADS < 
 pub(crate) fn run<T>(core: CpuId, cpu: usize, life: impl Future<Output = T>) -> Result<T, String> {
     // Not `spawn`: it would name the thread with a number of its own. The blocking threads stay
     // where this thread was before it is pinned: on the processors left to side threads. They
-    // inherit the name it has meanwhile.
+    // inherit the name it has meanwhile, and how it is scheduled.
     device_waiters::allow().map_err(|error| format!("no io_uring: {error}"))?;
     name_this_thread("block", core)?;
     let executor = LocalExecutorBuilder::new(Placement::Fixed(cpu))
         .blocking_thread_pool_placement(PoolPlacement::Unbound(BLOCKING_THREADS))
         .io_memory(IO_MEMORY_BYTES)
-        .preempt_timer(PREEMPT_TIMER)
-        .make()
+        .preempt_timer(PREEMPT_TIMER);
+    let executor = giving_way(|| executor.make())
         .map_err(|error| format!("no executor on processor {cpu}: {error}"))?;
     name_this_thread("core", core)?;
     Ok(executor.run(life))

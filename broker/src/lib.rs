@@ -26,6 +26,7 @@ pub mod engine;
 mod executor;
 mod exposition;
 mod file_fault;
+mod giving_way;
 mod http;
 mod identity;
 mod kafka_core;

@@ -87,6 +87,36 @@ fn side_threads_stay_off_the_pinned_processors() {
     }
 }
 
+/// How the kernel schedules each thread, by its name.
+fn policies(pid: u32) -> BTreeMap<String, String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks
+        .map(|task| {
+            let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            let (name, fields) = stat.rsplit_once(") ").unwrap();
+            let (_, name) = name.split_once('(').unwrap();
+            // Field 41 of proc_pid_stat(5); the third is the first here.
+            let policy = fields.split(' ').nth(41 - 3).unwrap();
+            (name.to_owned(), policy.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn threads_that_may_share_a_processor_with_a_core_give_way_to_it() {
+    let temp = tempdir().unwrap();
+    let broker = Broker::start(temp.path(), &[]);
+    let policies = policies(broker.pid());
+    for (name, policy) in [
+        ("felix-core-0", "0"),
+        ("felix-block-0", "3"),
+        ("felix-heavy-0", "3"),
+    ] {
+        let found = policies.get(name).map(String::as_str);
+        assert_eq!(found, Some(policy), "{name} of {policies:?}");
+    }
+}
+
 #[test]
 fn sigterm_and_sigint_end_it_in_order() {
     for signal in [Signal::TERM, Signal::INT] {
