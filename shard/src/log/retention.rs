@@ -123,13 +123,17 @@ impl Remains {
         }
     }
 
-    /// Cuts the file of batches step by step, and removes it and those of its indexes. Where
-    /// `is_wanted` does not hold between two steps it ends early; the next opening does the rest.
+    /// Removes the files of its indexes, so that none points to what is gone, and that of its batches
+    /// after it has cut it step by step. Where `is_wanted` does not hold between two steps it ends
+    /// early; the next opening does the rest.
     /// The bytes that are free again.
     ///
     /// # Errors
     /// The disk's own fault; the next opening tries again.
     pub async fn remove(self, is_wanted: impl Fn() -> bool) -> Result<u64, LogError> {
+        for name in [index_name(self.base), time_index_name(self.base)] {
+            self.discard(&name).await?;
+        }
         let name = log_name(self.base);
         let failed = |doing, cause| disk_error(&self.dir, doing, &name, cause);
         let asked = name.clone();
@@ -150,15 +154,13 @@ impl Remains {
                 return Ok(freed);
             }
         }
-        for name in [
-            name.clone(),
-            index_name(self.base),
-            time_index_name(self.base),
-        ] {
-            let removed = self.dir.discard_file(&name).await;
-            removed.map_err(|cause| disk_error(&self.dir, "remove", &name, cause))?;
-        }
+        self.discard(&name).await?;
         Ok(freed)
+    }
+
+    async fn discard(&self, name: &str) -> Result<(), LogError> {
+        let removed = self.dir.discard_file(name).await;
+        removed.map_err(|cause| disk_error(&self.dir, "remove", name, cause))
     }
 }
 

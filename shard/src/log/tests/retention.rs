@@ -312,7 +312,11 @@ fn a_large_file_is_cut_down_in_steps_before_its_name_goes_and_a_closing_leaves_t
             let is_wanted = || {
                 let found = first.metadata().unwrap().len();
                 sizes.borrow_mut().push(found);
-                assert!(first.with_extension("index").exists(), "the name goes last");
+                assert!(first.exists(), "its name goes last");
+                for of_indexes in ["index", "timeindex"] {
+                    let points_to_what_is_gone = first.with_extension(of_indexes).exists();
+                    assert!(!points_to_what_is_gone, "{of_indexes}");
+                }
                 !is_cut_short
             };
             let freed = remains.remove(is_wanted).await.unwrap();
