@@ -317,8 +317,11 @@ fn the_kernel_is_asked_to_write_ahead_of_flushes_that_nobody_waits_for() {
             if durability == Durability::OnCommit {
                 assert_eq!((asked, told.sent_bytes()), (0, 0), "it is flushed at once");
             } else {
-                assert_eq!(asked, 2, "after each mebibyte");
-                assert!((2 << 20..BATCHES * 10_000).contains(&told.sent_bytes()));
+                assert_eq!(
+                    asked, 21,
+                    "after each 14 batches, which are 128 KiB and more"
+                );
+                assert!((21 << 17..BATCHES * 10_000).contains(&told.sent_bytes()));
                 let unsynced = metric(&core, "felix_storage_unsynced_bytes");
                 assert!(unsynced > 3_000_000, "none of it counts as durable");
             }
