@@ -122,8 +122,12 @@ impl Flusher {
         match shard.spec().durability {
             Durability::OnCommit => self.on_commit.add(shard),
             Durability::Periodic => {
-                let oldest = [self.oldest.get(), shard.duties.age.unflushed()];
-                self.oldest.set(oldest.into_iter().flatten().min());
+                // What is being flushed, or was refused, comes back here afterwards; and what it has
+                // waited for is not to begin a round that leaves it out.
+                if shard.duties.flushing.get() == Flushing::No {
+                    let oldest = [self.oldest.get(), shard.duties.age.unflushed()];
+                    self.oldest.set(oldest.into_iter().flatten().min());
+                }
                 self.ages.note(shard);
                 self.periodic.add(shard);
             }

@@ -248,6 +248,9 @@ impl MemoryDisk {
     }
 
     async fn flush(&self, dir: Option<&Path>, content: &Content) -> io::Result<()> {
+        if self.held.starves(dir) {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
         self.opens()?;
         let work = content.begin_flush();
         self.flushing.set(self.flushing.get() + 1);

@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 pub(super) struct Listing {
     /// The base offsets of the segments, in order.
     pub(super) bases: Vec<Offset>,
-    /// Index files without a segment, left by a crash while both were being dropped. To be removed
+    /// Index files without a segment, as builds left them that removed the segment first. To be removed
     /// once the log is known to be whole.
     pub(super) orphans: Vec<String>,
     /// Files of next segments without names of their own.

@@ -131,8 +131,10 @@ impl Remains {
     /// # Errors
     /// The disk's own fault; the next opening tries again.
     pub async fn remove(self, is_wanted: impl Fn() -> bool) -> Result<u64, LogError> {
+        let mut indexes = Ok(());
         for name in [index_name(self.base), time_index_name(self.base)] {
-            self.discard(&name).await?;
+            // One that cannot be removed keeps no space of batches.
+            indexes = indexes.and(self.discard(&name).await);
         }
         let name = log_name(self.base);
         let failed = |doing, cause| disk_error(&self.dir, doing, &name, cause);
@@ -155,7 +157,7 @@ impl Remains {
             }
         }
         self.discard(&name).await?;
-        Ok(freed)
+        indexes.map(|()| freed)
     }
 
     async fn discard(&self, name: &str) -> Result<(), LogError> {

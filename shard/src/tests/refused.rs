@@ -13,6 +13,7 @@ use felix_core::{Durability, ShardError, ShardId, Shards};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -145,6 +146,46 @@ fn refused_flushes_of_any_number_of_shards_hold_up_no_other() {
             append.join().await.unwrap();
         }
         assert_eq!(metric(&core, "felix_storage_late_syncs_total"), 0);
+        assert_eq!(metric(&core, "felix_shard_failures_total"), 0);
+    });
+}
+
+#[test]
+fn rounds_go_on_every_interval_while_a_flush_is_refused_and_its_shard_written_to() {
+    const INTERVALS: i64 = 40;
+    let rig = Rig {
+        shards: 2,
+        flush_interval: Duration::from_millis(50),
+        ..rig(Durability::Periodic)
+    };
+    life_of_core(&Simulation::new(6), rig, &[rig], move |core| async move {
+        let shards: Vec<_> = rig.stream().shard_ids().collect();
+        let append = |shard| {
+            let batch = large_batch(100);
+            let handed = core
+                .router()
+                .append(vec![Append { shard, batch }], Acks::All);
+            async move { handed.await.await.remove(0) }
+        };
+        let specs = rig.specs(Path::new("/data"));
+        let starved = specs.iter().find(|spec| spec.id == shards[0]).unwrap();
+        disk().held.starve(&starved.directory);
+        let flushes = || metric(&core, "felix_storage_sync_total");
+        let before = flushes();
+        for _ in 0..10 * INTERVALS {
+            runtime::sleep(rig.flush_interval / 10).await;
+            for shard in &shards {
+                append(*shard).await.unwrap();
+            }
+        }
+        let flushes = flushes() - before;
+        assert!(
+            (INTERVALS / 2..INTERVALS * 2).contains(&flushes),
+            "{flushes}"
+        );
+        disk().held.let_go();
+        runtime::sleep(Duration::from_secs(2)).await;
+        assert_eq!(metric(&core, "felix_storage_unsynced_bytes"), 0);
         assert_eq!(metric(&core, "felix_shard_failures_total"), 0);
     });
 }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Held {
     dirs: RefCell<BTreeSet<PathBuf>>,
     waiting: Cell<usize>,
+    /// Directories whose flushes find no descriptor.
+    starved: RefCell<BTreeSet<PathBuf>>,
     /// What was asked on the core's own thread of one that was stuck: the core would hang there.
     hung: RefCell<BTreeSet<&'static str>>,
     let_go: Event,
@@ -22,8 +24,18 @@ impl Held {
         self.dirs.borrow_mut().insert(dir.to_owned());
     }
 
-    /// Nothing is stuck any more.
+    /// Flushes of files in the directory find no descriptor from now on.
+    pub(crate) fn starve(&self, dir: &Path) {
+        self.starved.borrow_mut().insert(dir.to_owned());
+    }
+
+    pub(super) fn starves(&self, dir: Option<&Path>) -> bool {
+        dir.is_some_and(|dir| self.starved.borrow().contains(dir))
+    }
+
+    /// Nothing is stuck any more, and there are descriptors.
     pub(crate) fn let_go(&self) {
+        self.starved.borrow_mut().clear();
         self.dirs.borrow_mut().clear();
         self.let_go.notify();
     }
