@@ -2,14 +2,13 @@
 //! waits for.
 
 use crate::boot::Event;
+use crate::giving_way::giving_way;
 use crate::http::{self, Pages};
 use crossbeam_channel::Sender;
-use signal_hook::consts::SIGXFSZ;
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use tokio::net;
 use tokio::runtime;
@@ -35,9 +34,6 @@ impl Control {
         pages: Pages,
         events: Sender<Event>,
     ) -> io::Result<Self> {
-        // A file that gets larger than the process may have them: its write fails then, and that the
-        // log of one shard knows to deal with. The signal would end the process.
-        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -50,9 +46,9 @@ impl Control {
         };
         listener.set_nonblocking(true)?;
         let (stop, stopped) = oneshot::channel();
-        let thread = thread::Builder::new()
-            .name("felix-control".into())
-            .spawn(move || {
+        let thread = thread::Builder::new().name("felix-control".into());
+        let thread = giving_way(|| {
+            thread.spawn(move || {
                 let tasks = LocalSet::new();
                 let work = async move {
                     tokio::task::spawn_local(signals.listen(events));
@@ -65,7 +61,8 @@ impl Control {
                     drop(stopped.await);
                 };
                 tasks.block_on(&runtime, work);
-            })?;
+            })
+        })?;
         Ok(Self { thread, stop })
     }
 

@@ -1,5 +1,6 @@
 //! Log lines, written by a thread of their own so that no core waits for a terminal or a pipe.
 
+use crate::giving_way::giving_way;
 use crate::settings::{LogFormat, Logging};
 use std::io;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
@@ -21,11 +22,11 @@ pub(crate) fn start(logging: &Logging) -> Result<WorkerGuard, String> {
             logging.filter
         )
     })?;
-    let (writer, guard) = NonBlockingBuilder::default()
+    let lines = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(LINES_MAX)
-        .thread_name("felix-log")
-        .finish(io::stdout());
+        .thread_name("felix-log");
+    let (writer, guard) = giving_way(|| lines.finish(io::stdout()));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)

@@ -5,8 +5,10 @@ use rustix::io::Errno;
 use rustix::io_uring::{io_uring_params, io_uring_setup};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::system::uname;
+use signal_hook::consts::SIGXFSZ;
 use std::fmt;
 use std::fs;
+use std::sync::Arc;
 
 /// The oldest kernel: glommio's rings use operations that came with Linux 5.8, and it ends the
 /// process where one is missing.
@@ -235,6 +237,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 /// Reads the kernel and the limits, which it first raises as far as this process may.
 #[must_use]
 pub(crate) fn read() -> Readings {
+    outlive_large_files();
     Readings {
         kernel: uname().release().to_string_lossy().into_owned(),
         io_uring: try_ring(),
@@ -245,6 +248,12 @@ pub(crate) fn read() -> Readings {
         files: raise(Resource::Nofile),
         file_bytes: raise(Resource::Fsize),
     }
+}
+
+/// Has the write to a file that is as large as files may be fail, which the log of one shard knows to deal
+/// with. The signal would end the process, and still does where it cannot be caught.
+fn outlive_large_files() {
+    drop(signal_hook::flag::register(SIGXFSZ, Arc::default()));
 }
 
 /// Raises a limit to its maximum; what it then is.

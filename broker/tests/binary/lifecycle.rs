@@ -111,6 +111,8 @@ fn threads_that_may_share_a_processor_with_a_core_give_way_to_it() {
         ("felix-core-0", "0"),
         ("felix-block-0", "3"),
         ("felix-heavy-0", "3"),
+        ("felix-control", "3"),
+        ("felix-log", "3"),
     ] {
         let found = policies.get(name).map(String::as_str);
         assert_eq!(found, Some(policy), "{name} of {policies:?}");
