@@ -17,9 +17,10 @@ test:
 	@scripts/check.sh
 	@cargo test --workspace --locked
 
-# Everything, with whole data and all rounds; takes a while and writes docs/test-full.md.
+# Everything, with whole data and all rounds, in parts; takes an hour and writes docs/test-full.md.
+# `make test-full PARTS="stories kill9"` runs some of them.
 test-full:
-	@scripts/test-full.sh
+	@PARTS="$(PARTS)" scripts/test-full.sh
 
 # Format, lints, documentation and dependencies; no tests.
 check:

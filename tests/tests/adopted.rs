@@ -186,7 +186,7 @@ fn a_log_of_apache_kafka_with_transactions_is_refused_and_left_alone() {
     assert_eq!(status, 200);
     assert!(page.contains(&format!("failed: dev/{TOPIC}-1: ")), "{page}");
     assert!(
-        page.contains("damaged at byte 0: a batch is part of a transaction"),
+        page.contains("at byte 0: a batch is part of a transaction"),
         "{page}"
     );
     let mut wire = Wire::connect(broker.port());
