@@ -57,6 +57,9 @@ fn reading<'a>(
     format: &'a str,
 ) -> Vec<&'a str> {
     let mut args = vec!["-C", "-t", topic, "-o", from, "-e", "-q", "-f", format];
+    // Retention may go on between its question where the log begins and its first fetch, and then it
+    // would begin at the end.
+    args.extend(["-X", "topic.auto.offset.reset=earliest"]);
     if let Some(partition) = only {
         args.extend(["-p", partition]);
     }
