@@ -210,6 +210,10 @@ fn a_disk_that_somebody_else_fills_tears_nothing_and_takes_the_next_append_when_
             eventually("the disk takes no more", || {
                 acknowledged.produce(&mut wire, 100_000) == TOPICS.len()
             });
+            // What fits into space that is prepared is taken until each core has looked.
+            eventually("all are refused", || {
+                acknowledged.produce(&mut wire, 1000) == TOPICS.len()
+            });
             assert_full(&broker, &mut wire, &data);
             acknowledged.check(&mut wire);
             disk.make_room();
