@@ -1,6 +1,6 @@
 //! Space that appends are written into: zeros that lie behind the last batch and are on the device
 //! before they are needed, so that a flush of an append changes nothing but its own blocks. It goes
-//! ahead in steps by the shard's recent rate, and nobody waits for it: an append that it comes too
+//! seconds ahead, by the shard's recent rate and in steps, and nobody waits for it: an append that it comes too
 //! late for extends the file itself.
 
 use super::Log;
@@ -13,11 +13,19 @@ use std::time::Duration;
 /// The first step, and what each is a multiple of.
 const STEP_BYTES_MIN: u64 = 64 << 10;
 
-/// The greatest: some ten thousandths of a second of what a device takes.
+/// The greatest where a step takes no time to speak of: some milliseconds of what a device takes, which
+/// others wait for.
 const STEP_BYTES_MAX: u64 = 4 << 20;
 
-/// What a step is for.
-const HORIZON: Duration = Duration::from_secs(1);
+/// What is prepared is for so long: a device that others fill takes hundreds of milliseconds for a step,
+/// and an append that has no space waits for the kernel to find it some.
+const HORIZON: Duration = Duration::from_secs(4);
+
+/// The greatest that is prepared ahead, in steps.
+const AHEAD_BYTES_MAX: u64 = 32 << 20;
+
+/// What is written in less time than this says how fast a log may be, and not that it is slow.
+const PACE_TIME_MIN: Duration = Duration::from_millis(100);
 
 /// A shard that has written less than this since it was opened has nothing prepared: ten thousand
 /// that are hardly written to shall not cost ten thousand flushes and as many steps.
@@ -33,8 +41,10 @@ pub(super) struct Pace {
     since: Option<Monotonic>,
     /// What had been written then.
     written: u64,
-    /// The last step.
-    step: u64,
+    /// What is to be prepared.
+    ahead: u64,
+    /// How long the last step took.
+    took: Duration,
 }
 
 impl Default for Pace {
@@ -42,25 +52,53 @@ impl Default for Pace {
         Self {
             since: None,
             written: 0,
-            step: STEP_BYTES_MIN,
+            ahead: STEP_BYTES_MIN,
+            took: Duration::ZERO,
         }
     }
 }
 
 impl Pace {
-    /// The next step, for a log to which so much has been written by now.
+    /// The pace at the next step of a log to which so much has been written by now.
     fn next(self, now: Monotonic, written: u64) -> Self {
-        let step = self.since.map_or(STEP_BYTES_MIN, |since| {
+        let ahead = self.since.map_or(STEP_BYTES_MIN, |since| {
+            let time = now.until(since);
             let grown = u128::from(written - self.written) * HORIZON.as_micros();
-            let bytes = grown / now.until(since).as_micros().max(1);
-            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).min(STEP_BYTES_MAX);
-            bytes.next_multiple_of(STEP_BYTES_MIN).max(STEP_BYTES_MIN)
+            let bytes = grown / time.as_micros().max(1);
+            let bytes = u64::try_from(bytes)
+                .unwrap_or(u64::MAX)
+                .min(AHEAD_BYTES_MAX);
+            let ahead = bytes.next_multiple_of(STEP_BYTES_MIN).max(STEP_BYTES_MIN);
+            if time < PACE_TIME_MIN {
+                ahead.max(self.ahead)
+            } else {
+                ahead
+            }
         });
         Self {
             since: Some(now),
             written,
-            step,
+            ahead,
+            ..self
         }
+    }
+
+    /// A step has ended.
+    fn ended(&mut self, now: Monotonic) {
+        self.took = self.since.map_or(Duration::ZERO, |since| now.until(since));
+    }
+
+    /// The next step: at least twice what is written while one is made, or a device that is slow would never
+    /// be ahead.
+    fn step(self) -> u64 {
+        let meanwhile = u128::from(self.ahead) * self.took.as_micros() / HORIZON.as_micros();
+        let twice = u64::try_from(2 * meanwhile).unwrap_or(u64::MAX);
+        twice.max(STEP_BYTES_MAX).min(self.ahead)
+    }
+
+    /// Where less than this is prepared there is to be another step.
+    fn least(self) -> u64 {
+        (self.ahead - self.step()).max(self.ahead / 2)
     }
 }
 
@@ -105,7 +143,7 @@ impl Log {
     pub fn wants_space(&self) -> bool {
         let last = self.last();
         self.written >= WRITTEN_BYTES_MIN
-            && last.prepared_bytes() < self.pace.step / 2
+            && last.prepared_bytes() < self.pace.least()
             && self.room_for_space() >= WORTHWHILE_BYTES
             && self.poison.is_none()
     }
@@ -119,13 +157,14 @@ impl Log {
         self.pace = self.pace.next(now, self.written);
         Some(Preparation {
             segment: Rc::clone(self.last()),
-            bytes: self.pace.step.min(self.room_for_space()),
+            bytes: self.pace.step().min(self.room_for_space()),
         })
     }
 
     /// Takes a finished step back. Of a segment that is full meanwhile nothing is left to use; it
     /// is cut to its batches before its index files are written.
-    pub fn prepared(&mut self, prepared: &Prepared) {
+    pub fn prepared(&mut self, prepared: &Prepared, now: Monotonic) {
+        self.pace.ended(now);
         prepared.segment.prepared(prepared.size);
     }
 
@@ -140,7 +179,7 @@ impl Log {
         if self.written < WRITTEN_BYTES_MIN {
             return 0;
         }
-        self.pace.step.min(self.config.segment_bytes_max)
+        self.pace.step().min(self.config.segment_bytes_max)
     }
 
     /// Bytes that the last segment may still grow by.
@@ -160,16 +199,52 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_a_second_of_the_recent_rate_within_bounds() {
+    fn what_is_prepared_is_for_some_seconds_of_the_recent_rate_within_bounds() {
         let first = Pace::default().next(at(1000), 20_000);
-        assert_eq!(first.step, STEP_BYTES_MIN);
-        // 1,000,000 bytes a second.
-        let second = first.next(at(1100), 120_000);
-        assert_eq!(second.step, 1_000_000_u64.next_multiple_of(STEP_BYTES_MIN));
-        let flat_out = second.next(at(1101), 50_120_000);
-        assert_eq!(flat_out.step, STEP_BYTES_MAX);
+        assert_eq!(first.ahead, STEP_BYTES_MIN);
+        // 100,000 bytes a second.
+        let second = first.next(at(2000), 120_000);
+        assert_eq!(second.ahead, 400_000_u64.next_multiple_of(STEP_BYTES_MIN));
+        assert_eq!(second.step(), second.ahead);
+        let flat_out = second.next(at(2001), 50_120_000);
+        assert_eq!(flat_out.ahead, AHEAD_BYTES_MAX);
+        assert_eq!(flat_out.step(), STEP_BYTES_MAX);
         let slow = flat_out.next(at(100_000), 50_200_000);
-        assert_eq!(slow.step, STEP_BYTES_MIN);
-        assert_eq!(slow.next(at(100_000), 50_200_000).step, STEP_BYTES_MIN);
+        assert_eq!(slow.ahead, STEP_BYTES_MIN);
+        assert_eq!(slow.next(at(100_000), 50_200_000).ahead, STEP_BYTES_MIN);
+    }
+
+    #[test]
+    fn a_step_right_after_another_does_not_take_the_log_for_a_slow_one() {
+        let slow = Pace::default().next(at(1000), 0);
+        let fast = slow.next(at(2000), 5_000_000);
+        assert_eq!(fast.next(at(2005), 5_001_000).ahead, fast.ahead);
+        assert!(fast.next(at(2100), 5_001_000).ahead < fast.ahead);
+    }
+
+    #[test]
+    fn a_step_on_a_slow_device_is_for_twice_the_time_that_one_takes() {
+        let mut pace = Pace {
+            ahead: 20 << 20,
+            ..Pace::default().next(at(1000), 0)
+        };
+        pace.ended(at(1005));
+        assert_eq!(pace.step(), STEP_BYTES_MAX);
+        pace.ended(at(2000));
+        assert_eq!(pace.step(), 10 << 20);
+        pace.ended(at(60_000));
+        assert_eq!(pace.step(), pace.ahead);
+        assert_eq!(pace.least(), pace.ahead / 2);
+    }
+
+    #[test]
+    fn steps_go_on_until_there_is_no_room_for_another_in_what_is_prepared_ahead() {
+        let small = Pace::default();
+        assert_eq!(small.least(), STEP_BYTES_MIN / 2);
+        let great = Pace {
+            ahead: AHEAD_BYTES_MAX,
+            ..small
+        };
+        assert_eq!(great.least(), AHEAD_BYTES_MAX - STEP_BYTES_MAX);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::simulated::life_of_core;
 use super::virtual_core::{ms, now, set_faults, shards, slow};
-use super::{Rig, batch, metric};
+use super::{Rig, large_batch, metric};
 use crate::Core;
 use crate::runtime;
 use crate::runtime::simulated::Simulation;
@@ -21,9 +21,13 @@ fn rig(durability: Durability, shards: u32) -> Rig {
 }
 
 async fn append(core: &Core, shard: ShardId) {
+    append_bytes(core, shard, 1).await;
+}
+
+async fn append_bytes(core: &Core, shard: ShardId, bytes: usize) {
     let append = Append {
         shard,
-        batch: batch(&["x"]),
+        batch: large_batch(bytes),
     };
     let committed = core.router().append(vec![append], Acks::All).await;
     committed.await.remove(0).unwrap();
@@ -70,6 +74,43 @@ fn the_interval_reached_is_told_of_each_round() {
         let last = metric(&core, "felix_storage_sync_interval_us");
         assert!((70_000..75_000).contains(&last), "{last}");
         assert_eq!(overdue(&core), 0);
+    });
+}
+
+#[test]
+fn an_append_during_the_flush_of_its_own_shard_waits_for_no_more_than_the_interval_and_a_flush() {
+    let rig = rig(Durability::Periodic, 1);
+    life_of_core(&Simulation::new(1), rig, &[rig], move |core| async move {
+        set_faults(slow(ms(20)));
+        let shard = shards(rig)[0];
+        append(&core, shard).await;
+        runtime::sleep(ms(55)).await;
+        append(&core, shard).await;
+        runtime::sleep(ms(80)).await;
+        let (count, sum) = intervals(&core);
+        assert_eq!(count, 2);
+        assert!((ms(140)..ms(150)).contains(&sum), "{sum:?}");
+    });
+}
+
+#[test]
+fn space_lasts_while_a_device_takes_most_of_a_second_for_each_step_of_it() {
+    let rig = rig(Durability::Periodic, 1);
+    life_of_core(&Simulation::new(3), rig, &[rig], move |core| async move {
+        set_faults(slow(ms(700)));
+        let shard = shards(rig)[0];
+        // 5 MB a second, of which the first steps know nothing.
+        let unprepared = || metric(&core, "felix_storage_unprepared_appends_total");
+        let mut at_first = 0;
+        for number in 0..3_000 {
+            if number == 1_000 {
+                at_first = unprepared();
+            }
+            append_bytes(&core, shard, 16 << 10).await;
+            runtime::sleep(ms(3)).await;
+        }
+        assert!(at_first > 0);
+        assert_eq!(unprepared(), at_first);
     });
 }
 

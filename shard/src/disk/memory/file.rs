@@ -91,6 +91,8 @@ impl MemoryFile {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.content.extend(place(size));
+        // They are flushed before they count.
+        self.disk.wait_for_device().await;
         Ok(size)
     }
 
