@@ -9,7 +9,6 @@ use crate::owner::Owner;
 use crate::runtime;
 use crate::shard::{Flushing, Shard};
 use felix_core::limits::{DEVICE_FLUSHES_IN_FLIGHT_MAX, LATE_FLUSHES_MAX};
-use felix_core::shards::ShardState;
 use felix_core::{Durability, Monotonic};
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
@@ -23,8 +22,10 @@ use std::time::Duration;
 /// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a shard whose flush the system refused is left alone.
+/// How long a shard whose flush the system refused is left alone, and how many parts of that more, so
+/// that not all of them come back at once.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+const REFUSED_PARTS: u32 = 16;
 
 /// What others do not wait for if it takes long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,24 +225,27 @@ impl Owner {
 }
 
 impl Owner {
-    /// The system refused a flush: nothing is lost by that, and whoever waits for it waits on until it is
-    /// asked for again. `false`: it is not, since the core closes or the shard failed.
-    fn is_asked_again(self: &Rc<Self>, shard: &Rc<Shard>, refusal: &LogError) -> bool {
+    /// The system refused a flush.
+    fn tell_refused_flush(self: &Rc<Self>, refusal: &LogError) {
         self.metrics()
             .tell_refusal(self.clock().monotonic(), refusal);
-        if self.is_closing() || !matches!(shard.state(), ShardState::Open(_)) {
-            return false;
-        }
         if refusal.is_full() {
             self.space_is_gone();
         }
-        // It is flushing until then: no round tries it sooner, and none waits for it.
+    }
+
+    /// Asks for a refused flush again after a rest: nothing is lost by a refusal, and whoever waits for
+    /// the flush waits on. The shard is flushing until then: no round tries it sooner, and none waits for
+    /// it.
+    fn ask_again_later(self: &Rc<Self>, shard: &Rc<Shard>) {
         let flusher = self.flusher();
         flusher.refused.set(flusher.refused.get() + 1);
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         self.tasks().spawn("refused flushes", async move {
             let closed = pin!(owner.closed().until(|| owner.is_closing()));
-            match select(closed, pin!(runtime::sleep(REFUSED_PAUSE))).await {
+            let part = shard.id().index % REFUSED_PARTS;
+            let pause = REFUSED_PAUSE + REFUSED_PAUSE * part / REFUSED_PARTS;
+            match select(closed, pin!(runtime::sleep(pause))).await {
                 Either::Left(_) | Either::Right(_) => {}
             }
             shard.duties.flushing.set(Flushing::No);
@@ -250,7 +254,6 @@ impl Owner {
             flusher.add(&shard);
             flusher.on_commit.added.notify();
         });
-        true
     }
 }
 
@@ -424,11 +427,13 @@ async fn flush_once(owner: &Rc<Owner>, shard: &Rc<Shard>) -> Option<Result<Flush
 
 async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     let result = flush_once(&owner, &shard).await;
-    if let Some(Err(error)) = &result
-        && error.is_refusal()
-        && owner.is_asked_again(&shard, error)
+    if let Some(Err(refusal)) = &result
+        && refusal.is_refusal()
     {
-        return;
+        owner.tell_refused_flush(refusal);
+        if !owner.is_closing() {
+            return owner.ask_again_later(&shard);
+        }
     }
     if result.as_ref().is_some_and(Result::is_err) {
         owner.metrics().sync_failures.increment();
@@ -437,7 +442,8 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     owner.metrics().sync_appends.add(committed);
     let before = shard.duties.flushing.replace(Flushing::No);
     owner.apply(&shard, effects);
-    if before == Flushing::AndAgain {
+    // In the list it is where it was written to meanwhile: what that waits for has to be known.
+    if before == Flushing::AndAgain || shard.duties.dirty.get() {
         owner.flusher().add(&shard);
     }
     if let Some(device) = shard.unflushed.device() {

@@ -151,6 +151,38 @@ fn refused_flushes_of_any_number_of_shards_hold_up_no_other() {
 }
 
 #[test]
+fn the_last_flush_of_a_shard_that_failed_is_asked_for_again_when_it_is_refused() {
+    let rig = rig(Durability::Periodic);
+    life_of_core(&Simulation::new(7), rig, &[rig], move |core| async move {
+        append(&core, rig, 100).await.unwrap();
+        let specs = rig.specs(Path::new("/data"));
+        disk().held.starve(&specs[0].directory);
+        disk().set_faults(Faults {
+            write: 10_000,
+            ..Faults::NONE
+        });
+        append(&core, rig, 100).await.unwrap_err();
+        disk().set_faults(Faults::NONE);
+        runtime::sleep(Duration::from_secs(10)).await;
+        let unsynced = || metric(&core, "felix_storage_unsynced_bytes");
+        assert!(unsynced() > 0, "it still waits");
+        assert_eq!(metric(&core, "felix_storage_sync_failures_total"), 0);
+        assert_eq!(metric(&core, "felix_shard_failed"), 1);
+        disk().held.let_go();
+        runtime::sleep(Duration::from_secs(60)).await;
+        assert_eq!(unsynced(), 0);
+        assert_eq!(metric(&core, "felix_storage_sync_failures_total"), 0);
+        assert_eq!(metric(&core, "felix_shard_failed"), 0);
+        let appended = append(&core, rig, 100).await.unwrap();
+        assert_eq!(
+            appended.base_offset.get(),
+            1,
+            "what was acknowledged is there"
+        );
+    });
+}
+
+#[test]
 fn rounds_go_on_every_interval_while_a_flush_is_refused_and_its_shard_written_to() {
     const INTERVALS: i64 = 40;
     let rig = Rig {
