@@ -18,7 +18,8 @@ use std::time::Duration;
 /// From the failure to the first attempt; each further pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest pause.
+/// The longest pause. A shard that fails again within it pauses for longer than the last time: what
+/// stands in its way is there only for some of its appends, and each opening is a new generation.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// How long an opening holds up the next: far longer than one takes that has nothing to read.
@@ -54,7 +55,7 @@ impl Owner {
         }
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         self.tasks().spawn("reopening", async move {
-            let mut pause = FIRST_PAUSE;
+            let mut pause = owner.first_pause(&shard);
             while shard.may_pass() && owner.rest(pause).await {
                 if !shard.is_let_go() {
                     // Its last flush is still ahead, or one is stuck.
@@ -68,6 +69,15 @@ impl Owner {
                 }
             }
         });
+    }
+
+    /// The pause before the first attempt.
+    fn first_pause(&self, shard: &Shard) -> Duration {
+        let now = self.clock().monotonic();
+        match shard.duties.reopened.get() {
+            Some((at, pause)) if now.until(at) < PAUSE_MAX => pause,
+            Some(_) | None => FIRST_PAUSE,
+        }
     }
 
     /// Waits; whether the core goes on after that.
@@ -89,6 +99,8 @@ impl Owner {
         match opened {
             Ok(log) => {
                 self.metrics().reopened.increment();
+                let now = self.clock().monotonic();
+                shard.duties.reopened.set(Some((now, pause)));
                 let generation = log.generation();
                 self.take_log(shard, log);
                 self.look_after_opened(shard);

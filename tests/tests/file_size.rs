@@ -31,7 +31,8 @@ fn a_file_that_may_not_grow_fails_its_shard_alone_until_it_may() {
         for offset in 0..10 {
             assert_eq!(wire.produce(TOPIC, 1, b"goes on"), (0, offset));
         }
-        assert_eq!(broker.metric("felix_shard_failed"), 1.0);
+        // It may be open again by now, until the next append that does not fit.
+        assert!(broker.metric("felix_shard_failures_total") >= 1.0);
 
         // Nothing has to be looked after.
         broker.limit_file_bytes(None);

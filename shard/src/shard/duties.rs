@@ -5,6 +5,7 @@ use super::age::Age;
 use crate::event::Event;
 use felix_core::Monotonic;
 use std::cell::Cell;
+use std::time::Duration;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -45,6 +46,9 @@ pub(crate) struct Duties {
     pub(crate) preparing_failed: Cell<Option<Monotonic>>,
     /// The kernel is being asked to write what it has not flushed.
     pub(crate) sending: Cell<bool>,
+    /// When it was last opened again after a failure, and what the pause would have been to the next
+    /// attempt.
+    pub(crate) reopened: Cell<Option<(Monotonic, Duration)>>,
     /// Its parked appends are being placed.
     pub(crate) unparking: Cell<bool>,
     /// Its parked appends are refused at their deadlines.

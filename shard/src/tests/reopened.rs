@@ -21,6 +21,7 @@ use std::time::Duration;
 const BATCH_BYTES: usize = 40 << 10;
 const SEGMENT_BYTES: u64 = 64 << 10;
 
+const STEP: Duration = Duration::from_millis(100);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -251,5 +252,39 @@ fn shards_that_failed_together_write_their_segments_once_more_one_after_the_othe
         }
         assert_eq!(metric(&core, "felix_shard_reopened_total"), 4);
         assert_eq!(metric(&core, "felix_shard_reopen_failures_total"), 0);
+    });
+}
+
+#[test]
+fn a_shard_that_fails_again_soon_is_left_alone_for_longer_each_time() {
+    let rig = rig(Retention::default());
+    let simulation = Simulation::new(9);
+    let disk = Rc::clone(simulation.disk());
+    life(&simulation, rig, move |router, shard| async move {
+        // How long it takes to be open again after it failed.
+        let fail = async || {
+            disk.set_faults(Faults {
+                write: 10_000,
+                ..Faults::default()
+            });
+            append(&router, shard).await.unwrap_err();
+            disk.set_faults(Faults::default());
+            let mut pause = Duration::ZERO;
+            while router.state(shard) != Some(ShardState::Failed) || pause.is_zero() {
+                runtime::sleep(STEP).await;
+                pause += STEP;
+            }
+            while router.state(shard) == Some(ShardState::Failed) {
+                runtime::sleep(STEP).await;
+                pause += STEP;
+            }
+            append(&router, shard).await.unwrap();
+            pause.as_secs()
+        };
+        for seconds in [1, 2, 4, 8] {
+            assert_eq!(fail().await, seconds);
+        }
+        runtime::sleep(MINUTE).await;
+        assert_eq!(fail().await, 1);
     });
 }
