@@ -19,16 +19,18 @@ sum() {
     sed -n "s/^test result: .* \([0-9]*\) $2.*/\1/p" "$1" | awk '{n += $1} END {print n + 0}'
 }
 
-# row NAME LOG STATE MINUTES: the page's row of a part.
+# row NAME LOG STATE MINUTES COMMIT: the page's row of a part, which began at that commit.
 row() {
     seeds=$(grep -o 'FELIX_TESTS_SEED=[0-9]*' "$2" | sort -u | tr '\n' ' ')
     stories=$(sed -n 's/^\([0-9]* stories\): .*/\1/p' "$2" | head -1)
     first=$(sed -n 's/^FELIX_TESTS_SIMULATED_SEED=\([0-9]*\) and those.*/\1/p' "$2" | head -1)
     rounds=$(grep -c '^round [0-9]*: ' "$2" || true)
+    tested=$5
+    [ "$(commit)" = "$5" ] || tested="$5, changed meanwhile"
     drawn="${stories:+$stories from seed $first on }${seeds:-}"
     result="$3: $(sum "$2" passed) passed, $(sum "$2" failed) failed, in $4 minutes"
     [ "$rounds" = 0 ] || result="$result; $rounds rounds of kill -9"
-    echo "| $1 | $(date -u '+%Y-%m-%d %H:%M UTC') | $(commit) | $result | ${drawn:-none} |"
+    echo "| $1 | $(date -u '+%Y-%m-%d %H:%M UTC') | $tested | $result | ${drawn:-none} |"
 }
 
 # keep ROW: the page with this row, and the rows of other parts.
@@ -58,6 +60,7 @@ part() {
     shift
     log=$logs/$name
     begin=$(date +%s)
+    from=$(commit)
     state=passed
     echo "felix: $name: $*"
     # The pipe must not hide a failure.
@@ -66,7 +69,7 @@ part() {
         state=failed
         failed="$failed $name"
     fi
-    keep "$(row "$name" "$log" "$state" $((($(date +%s) - begin) / 60)))"
+    keep "$(row "$name" "$log" "$state" $((($(date +%s) - begin) / 60)) "$from")"
 }
 
 # What the other parts have not. The pieces of felix-bench know no `--skip`.

@@ -234,7 +234,8 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Reads the kernel and the limits, which it first raises as far as this process may.
+/// Reads the kernel and the limits, which it first raises as far as this process may. From then on the
+/// process outlives files that reach the limit of their size.
 #[must_use]
 pub(crate) fn read() -> Readings {
     outlive_large_files();
@@ -253,7 +254,9 @@ pub(crate) fn read() -> Readings {
 /// Has the write to a file that is as large as files may be fail, which the log of one shard knows to deal
 /// with. The signal would end the process, and still does where it cannot be caught.
 fn outlive_large_files() {
-    drop(signal_hook::flag::register(SIGXFSZ, Arc::default()));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, Arc::default()) {
+        tracing::warn!(%error, "SIGXFSZ cannot be caught: a file that reaches its limit ends the process");
+    }
 }
 
 /// Raises a limit to its maximum; what it then is.

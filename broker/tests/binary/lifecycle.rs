@@ -91,13 +91,14 @@ fn side_threads_stay_off_the_pinned_processors() {
 fn policies(pid: u32) -> BTreeMap<String, String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     tasks
-        .map(|task| {
-            let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        .filter_map(|task| {
+            // One may end meanwhile.
+            let stat = fs::read_to_string(task.unwrap().path().join("stat")).ok()?;
             let (name, fields) = stat.rsplit_once(") ").unwrap();
             let (_, name) = name.split_once('(').unwrap();
             // Field 41 of proc_pid_stat(5); the third is the first here.
             let policy = fields.split(' ').nth(41 - 3).unwrap();
-            (name.to_owned(), policy.to_owned())
+            Some((name.to_owned(), policy.to_owned()))
         })
         .collect()
 }
