@@ -8,7 +8,7 @@ use super::under::{self, Beside};
 use super::{Finding, Stage, appends, tail};
 use crate::bench::batches::Batches;
 use crate::bench::load::{Load, Setup};
-use crate::bench::round::Rounds;
+use crate::bench::round::{Round, Rounds};
 use crate::output::{Lines, Trouble};
 use felix_core::Durability;
 use serde_json::json;
@@ -31,6 +31,10 @@ const LIMIT_BYTES: u64 = 1 << 30;
 /// How long a neighbour has had the page cache before anything is measured.
 const HEAD_START: Duration = Duration::from_secs(1);
 
+/// What a log is written to before anything is measured: it has to know its rate for the space that it is
+/// to have beside a neighbour, and a device that is busy takes its time for that.
+const WARM_UP: Duration = Duration::from_secs(3);
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Disturbance {
     Nothing,
@@ -51,6 +55,9 @@ const ALL: [(Disturbance, &str); 5] = [
     (Disturbance::MemoryLimit, "a memory limit of 1 GiB"),
 ];
 
+/// A round of one side, whose files go into the directory.
+type Side = fn(&Path, &Load, &Setup, Beside, &Crafted) -> Result<Round, String>;
+
 /// Both sides under one disturbance.
 struct Both {
     engine: Rounds,
@@ -66,7 +73,8 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
     let (bytes, segment) = stage.amount((1 << 30, 64 << 20), (2 << 20, 1 << 20));
     let old = Crafted::write(&dir.join("old"), bytes, segment, &batches);
     let old = old.map_err(|error| said(error.to_string()))?;
-    let setup = stage.setup(2.5);
+    let mut setup = stage.setup(2.5);
+    setup.warm_up = stage.amount(WARM_UP, setup.warm_up);
     let load = appends(Durability::Periodic, Some(RATE));
     let mut found = ALL.map(|_| Both {
         engine: Rounds::new(),
@@ -103,22 +111,25 @@ impl Both {
                 Beside::Nothing
             }
         };
-        let dir = stage.scratch.fresh()?;
-        let around = Around::begin(stage, disturbance, &dir);
-        match around {
-            Ok(_around) => {
-                self.bare
-                    .push(under::bare(stage, load, setup, beside, old)?);
-                self.engine
-                    .push(under::engine(stage, load, setup, beside, old)?);
-                Ok(())
-            }
-            Err(gap) if disturbance == Disturbance::MemoryLimit => {
-                self.gap = Some(gap);
-                Ok(())
-            }
-            Err(error) => Err(error),
+        // Each side has what is beside it from its beginning on: a neighbour that has filled the page
+        // cache for seconds is another one than it was at first.
+        let mut sides = [
+            (&mut self.bare, under::bare as Side),
+            (&mut self.engine, under::engine as Side),
+        ];
+        for (rounds, side) in &mut sides {
+            let (root, dir) = (stage.scratch.fresh()?, stage.scratch.fresh()?);
+            let _around = match Around::begin(stage, disturbance, &dir) {
+                Ok(around) => around,
+                Err(gap) if disturbance == Disturbance::MemoryLimit => {
+                    self.gap = Some(gap);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            rounds.push(side(&root, load, setup, beside, old)?);
         }
+        Ok(())
     }
 
     fn finding(&self, name: &str, quiet: &Self) -> Finding {

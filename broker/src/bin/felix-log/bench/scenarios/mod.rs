@@ -14,9 +14,9 @@ mod under;
 
 use super::floor::Bare;
 use super::load::{Load, Setup};
+use super::matrix;
 use super::round::Rounds;
 use super::scratch::Scratch;
-use super::{machine, matrix};
 use crate::output::{Lines, Trouble};
 use felix_core::Durability;
 use serde_json::{Value, json};
@@ -94,11 +94,6 @@ impl Stage<'_> {
     /// So much, or hardly anything.
     fn amount<T>(&self, whole: T, quick: T) -> T {
         if self.quick { quick } else { whole }
-    }
-
-    /// The processors on which nothing is measured, or all where there are no others.
-    fn other_cpus(&self) -> Vec<usize> {
-        machine::beside(&self.cpus, self.all_cpus)
     }
 
     fn engine(&self, load: &Load, setup: &Setup) -> Result<super::round::Round, Trouble> {

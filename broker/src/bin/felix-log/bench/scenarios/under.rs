@@ -1,8 +1,8 @@
 //! Something that goes on beside a tail producer: beside the engine's, and beside a bare write loop.
 
+use super::appends;
 use super::crafted::Crafted;
 use super::recovery::forget;
-use super::{Stage, appends};
 use crate::bench::appends::Appends;
 use crate::bench::cores;
 use crate::bench::floor::{self, Bare};
@@ -50,18 +50,17 @@ pub(super) enum Beside {
     Retention,
 }
 
-/// The tail of the engine's producer.
+/// The tail of the engine's producer, whose files go into `root`.
 pub(super) fn engine(
-    stage: &Stage<'_>,
+    root: &Path,
     load: &Load,
     setup: &Setup,
     beside: Beside,
     old: &Crafted,
 ) -> Result<Round, String> {
-    let root = stage.scratch.fresh()?;
     let mut setup = setup.clone();
     let two = Load { shards: 2, ..*load };
-    let mut specs: Vec<ShardSpec> = cores::specs(&root, &two, Retention::default());
+    let mut specs: Vec<ShardSpec> = cores::specs(root, &two, Retention::default());
     match beside {
         Beside::Nothing => specs.truncate(1),
         Beside::CatchUp => {
@@ -79,7 +78,7 @@ pub(super) fn engine(
     }
     let ids: Vec<ShardId> = specs.iter().map(|spec| spec.id).collect();
     let (load, own, old) = (*load, setup.clone(), old.clone());
-    let rounds = cores::run(&setup, &root, specs, async move |engine, _| {
+    let rounds = cores::run(&setup, root, specs, async move |engine, _| {
         let tail = Appends::new(engine, vec![ids[0]], &load, &own).run();
         match beside {
             Beside::Nothing => tail.await,
@@ -153,14 +152,13 @@ async fn catch_up(engine: &Engine, shard: ShardId, old: &Crafted) -> String {
 
 /// The tail of a bare write loop, with the same going on beside it on other processors.
 pub(super) fn bare(
-    stage: &Stage<'_>,
+    root: &Path,
     load: &Load,
     setup: &Setup,
     beside: Beside,
     old: &Crafted,
 ) -> Result<Round, String> {
-    let root = stage.scratch.fresh()?;
-    let cpus = stage.other_cpus();
+    let cpus = setup.aside();
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -168,11 +166,11 @@ pub(super) fn bare(
             let done = match beside {
                 Beside::Nothing => Ok(()),
                 Beside::CatchUp => read_over_and_over(old, &ended),
-                Beside::Retention => write_and_remove(&root, &ended),
+                Beside::Retention => write_and_remove(root, &ended),
             };
             done.map_err(|error| error.to_string())
         });
-        let round = floor::measure(load, setup, &root, Bare::AsNeeded);
+        let round = floor::measure(load, setup, root, Bare::AsNeeded);
         ended.store(true, Ordering::Relaxed);
         let other = other.join().expect("what it found wrong has been said");
         other.and(round)
