@@ -9,7 +9,8 @@ use crate::owner::Owner;
 use crate::runtime;
 use crate::shard::{Flushing, Shard};
 use felix_core::limits::{DEVICE_FLUSHES_IN_FLIGHT_MAX, LATE_FLUSHES_MAX};
-use felix_core::{Durability, Monotonic};
+use felix_core::shards::ShardState;
+use felix_core::{Durability, Monotonic, ShardId};
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
@@ -22,8 +23,8 @@ use std::time::Duration;
 /// no round until it has ended: a device, or a file, that is stuck holds up nobody else.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a shard whose flush the system refused is left alone, and how many parts of that more, so
-/// that not all of them come back at once.
+/// How long a shard whose flush the system refused is left alone, and in how many parts another such
+/// pause is divided, so that not all come back at once.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 const REFUSED_PARTS: u32 = 16;
 
@@ -126,8 +127,12 @@ impl Flusher {
                 // What is being flushed, or was refused, comes back here afterwards; and what it has
                 // waited for is not to begin a round that leaves it out.
                 if shard.duties.flushing.get() == Flushing::No {
-                    let oldest = [self.oldest.get(), shard.duties.age.unflushed()];
-                    self.oldest.set(oldest.into_iter().flatten().min());
+                    let known = self.oldest.get();
+                    let oldest = known.into_iter().chain(shard.duties.age.unflushed()).min();
+                    if oldest != known {
+                        self.oldest.set(oldest);
+                        self.hurry.notify();
+                    }
                 }
                 self.ages.note(shard);
                 self.periodic.add(shard);
@@ -226,10 +231,11 @@ impl Owner {
 
 impl Owner {
     /// The system refused a flush.
-    fn tell_refused_flush(self: &Rc<Self>, refusal: &LogError) {
+    fn tell_refused_flush(self: &Rc<Self>, shard: &Shard, refusal: &LogError) {
         self.metrics()
             .tell_refusal(self.clock().monotonic(), refusal);
-        if refusal.is_full() {
+        // A shard that failed takes no more of what is missing.
+        if refusal.is_full() && matches!(shard.state(), ShardState::Open(_)) {
             self.space_is_gone();
         }
     }
@@ -243,7 +249,9 @@ impl Owner {
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         self.tasks().spawn("refused flushes", async move {
             let closed = pin!(owner.closed().until(|| owner.is_closing()));
-            let part = shard.id().index % REFUSED_PARTS;
+            let ShardId { stream, index } = shard.id();
+            let part = stream.0.wrapping_add(index.into()) % u128::from(REFUSED_PARTS);
+            let part = u32::try_from(part).expect("a small number");
             let pause = REFUSED_PAUSE + REFUSED_PAUSE * part / REFUSED_PARTS;
             match select(closed, pin!(runtime::sleep(pause))).await {
                 Either::Left(_) | Either::Right(_) => {}
@@ -289,12 +297,17 @@ pub(crate) async fn periodic_rounds(owner: Rc<Owner>, interval: Duration) {
             .until(|| !flusher.periodic.is_empty() || hurries())
             .await;
         let now = owner.clock().monotonic();
-        let due = flusher.oldest.get().unwrap_or(now).after(interval);
-        let pause = pin!(runtime::sleep(due.until(now)));
-        let hurry = pin!(flusher.hurry.until(hurries));
-        match select(hurry, pause).await {
-            Either::Left(_) if flusher.stopping.get() => return,
-            Either::Left(_) | Either::Right(_) => {}
+        // What a late flush did not cover comes back here when that has ended, and has waited since then.
+        let due = || flusher.oldest.get().unwrap_or(now).after(interval);
+        loop {
+            let planned = due();
+            let pause = pin!(runtime::sleep(planned.until(owner.clock().monotonic())));
+            let sooner = pin!(flusher.hurry.until(|| hurries() || due() < planned));
+            match select(sooner, pause).await {
+                Either::Left(_) if flusher.stopping.get() => return,
+                Either::Left(_) if !hurries() => {}
+                Either::Left(_) | Either::Right(_) => break,
+            }
         }
         round(&owner, flusher.take_background(), Urgency::Background).await;
         owner.round_has_ended();
@@ -430,7 +443,7 @@ async fn flush_whole(owner: Rc<Owner>, shard: Rc<Shard>) {
     if let Some(Err(refusal)) = &result
         && refusal.is_refusal()
     {
-        owner.tell_refused_flush(refusal);
+        owner.tell_refused_flush(&shard, refusal);
         if !owner.is_closing() {
             return owner.ask_again_later(&shard);
         }

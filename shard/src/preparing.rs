@@ -118,7 +118,7 @@ impl Owner {
         match step.run().await {
             Ok(prepared) => {
                 shard.duties.preparing_failed.set(None);
-                shard.prepared(&prepared, self.clock().monotonic());
+                shard.prepared(&prepared);
                 true
             }
             Err(error) => {

@@ -55,7 +55,8 @@ impl Owner {
         }
         let (owner, shard) = (Rc::clone(self), Rc::clone(shard));
         self.tasks().spawn("reopening", async move {
-            let mut pause = owner.first_pause(&shard);
+            let first_pause = owner.first_pause(&shard);
+            let mut pause = first_pause;
             while shard.may_pass() && owner.rest(pause).await {
                 if !shard.is_let_go() {
                     // Its last flush is still ahead, or one is stuck.
@@ -65,6 +66,8 @@ impl Owner {
                 let attempt = owner.try_again(&shard, pause);
                 let attempt = Box::pin(Arc::clone(shard.suspect()).doing(attempt));
                 if attempt.await {
+                    let now = owner.clock().monotonic();
+                    shard.duties.reopened.set(Some((now, first_pause)));
                     return;
                 }
             }
@@ -75,7 +78,7 @@ impl Owner {
     fn first_pause(&self, shard: &Shard) -> Duration {
         let now = self.clock().monotonic();
         match shard.duties.reopened.get() {
-            Some((at, pause)) if now.until(at) < PAUSE_MAX => pause,
+            Some((at, first)) if now.until(at) < PAUSE_MAX => (first * 2).min(PAUSE_MAX),
             Some(_) | None => FIRST_PAUSE,
         }
     }
@@ -99,8 +102,6 @@ impl Owner {
         match opened {
             Ok(log) => {
                 self.metrics().reopened.increment();
-                let now = self.clock().monotonic();
-                shard.duties.reopened.set(Some((now, pause)));
                 let generation = log.generation();
                 self.take_log(shard, log);
                 self.look_after_opened(shard);

@@ -46,8 +46,7 @@ pub(crate) struct Duties {
     pub(crate) preparing_failed: Cell<Option<Monotonic>>,
     /// The kernel is being asked to write what it has not flushed.
     pub(crate) sending: Cell<bool>,
-    /// When it was last opened again after a failure, and what the pause would have been to the next
-    /// attempt.
+    /// When it was last opened again after a failure, and the pause before the first attempt at that.
     pub(crate) reopened: Cell<Option<(Monotonic, Duration)>>,
     /// Its parked appends are being placed.
     pub(crate) unparking: Cell<bool>,

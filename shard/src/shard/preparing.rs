@@ -14,9 +14,9 @@ impl Shard {
     }
 
     /// Takes space that was prepared.
-    pub(crate) fn prepared(&self, prepared: &Prepared, now: Monotonic) {
+    pub(crate) fn prepared(&self, prepared: &Prepared) {
         if let Phase::Open(open) = &mut *self.phase.borrow_mut() {
-            open.log.prepared(prepared, now);
+            open.log.prepared(prepared);
         }
     }
 

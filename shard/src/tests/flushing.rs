@@ -94,10 +94,31 @@ fn an_append_during_the_flush_of_its_own_shard_waits_for_no_more_than_the_interv
 }
 
 #[test]
-fn space_lasts_while_a_device_takes_most_of_a_second_for_each_step_of_it() {
+fn an_append_during_a_late_flush_of_its_own_shard_waits_for_no_more_than_that_flush_and_another() {
+    let rig = rig(Durability::Periodic, 2);
+    life_of_core(&Simulation::new(1), rig, &[rig], move |core| async move {
+        set_faults(slow(ms(120)));
+        let shards = shards(rig);
+        append(&core, shards[0]).await;
+        // It is flushed from 50 to 170 ms, and from 150 on nobody waits for that.
+        runtime::sleep(ms(60)).await;
+        append(&core, shards[0]).await;
+        runtime::sleep(ms(100)).await;
+        // Another shard's append has a round planned for 210.
+        append(&core, shards[1]).await;
+        runtime::sleep(ms(300)).await;
+        let (count, sum) = intervals(&core);
+        assert_eq!(count, 3);
+        // 170, from 60 to 170 and 120 more, from 160 to 210 at most and 120 more.
+        assert!((ms(500)..ms(580)).contains(&sum), "{sum:?}");
+    });
+}
+
+#[test]
+fn space_lasts_while_a_device_takes_half_a_second_for_each_step_of_it() {
     let rig = rig(Durability::Periodic, 1);
     life_of_core(&Simulation::new(3), rig, &[rig], move |core| async move {
-        set_faults(slow(ms(700)));
+        set_faults(slow(ms(500)));
         let shard = shards(rig)[0];
         // 5 MB a second, of which the first steps know nothing.
         let unprepared = || metric(&core, "felix_storage_unprepared_appends_total");

@@ -414,7 +414,7 @@ fn a_flip_in_prepared_space_takes_nothing_and_is_told() {
         append(&mut log, 1, 20_000);
         let noon = Monotonic(std::time::Duration::from_secs(43_200));
         let prepared = log.preparation(noon).unwrap().run().await.unwrap();
-        log.prepared(&prepared, noon);
+        log.prepared(&prepared);
         append(&mut log, 3, 50);
         let (end, space) = (log.end(), log.prepared_bytes());
         kill(log);

@@ -19,7 +19,7 @@ fn size(dir: &TempDir, base: u64) -> u64 {
 async fn prepare(log: &mut Log) {
     let step = log.preparation(NOON).unwrap();
     let prepared = step.run().await.unwrap();
-    log.prepared(&prepared, NOON);
+    log.prepared(&prepared);
 }
 
 /// A log that has been written to, and has space prepared.
@@ -173,7 +173,7 @@ fn a_step_that_ends_after_its_segment_was_sealed_is_given_back() {
         let step = log.preparation(NOON).unwrap();
         append(&mut log, 1, 190_000);
         let prepared = step.run().await.unwrap();
-        log.prepared(&prepared, NOON);
+        log.prepared(&prepared);
         assert_eq!(size(&dir, 0), bytes);
         assert_eq!(log.prepared_bytes(), 0);
     });

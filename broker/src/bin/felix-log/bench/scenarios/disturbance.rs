@@ -31,10 +31,6 @@ const LIMIT_BYTES: u64 = 1 << 30;
 /// How long a neighbour has had the page cache before anything is measured.
 const HEAD_START: Duration = Duration::from_secs(1);
 
-/// What a log is written to before anything is measured: it has to know its rate for the space that it is
-/// to have beside a neighbour, and a device that is busy takes its time for that.
-const WARM_UP: Duration = Duration::from_secs(3);
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Disturbance {
     Nothing,
@@ -73,8 +69,7 @@ pub(super) fn run(stage: &Stage<'_>, lines: &mut Lines) -> Result<(), Trouble> {
     let (bytes, segment) = stage.amount((1 << 30, 64 << 20), (2 << 20, 1 << 20));
     let old = Crafted::write(&dir.join("old"), bytes, segment, &batches);
     let old = old.map_err(|error| said(error.to_string()))?;
-    let mut setup = stage.setup(2.5);
-    setup.warm_up = stage.amount(WARM_UP, setup.warm_up);
+    let setup = stage.setup(2.5);
     let load = appends(Durability::Periodic, Some(RATE));
     let mut found = ALL.map(|_| Both {
         engine: Rounds::new(),
