@@ -89,7 +89,7 @@ impl Dirty {
             let shard = self.shards.borrow_mut().pop()?;
             shard.duties.dirty.set(false);
             shard.unflushed.taken();
-            if is_free(&shard) {
+            if joins(&shard) {
                 return Some(shard);
             }
         }
@@ -101,10 +101,17 @@ impl Dirty {
         shards.retain(|shard| {
             shard.duties.dirty.set(false);
             shard.unflushed.taken();
-            is_free(shard)
+            joins(shard)
         });
         shards
     }
+}
+
+/// Whether the shard is flushed in the round that begins.
+fn joins(shard: &Shard) -> bool {
+    let joins = is_free(shard);
+    shard.duties.in_round.set(joins);
+    joins
 }
 
 /// Whether the shard may be flushed. If not, it is added again when its late flush has ended.
@@ -124,9 +131,11 @@ impl Flusher {
         match shard.spec().durability {
             Durability::OnCommit => self.on_commit.add(shard),
             Durability::Periodic => {
-                // What is being flushed, or was refused, comes back here afterwards; and what it has
-                // waited for is not to begin a round that leaves it out.
-                if shard.duties.flushing.get() == Flushing::No {
+                // What is in line for a flush is covered by that. What is being flushed, or was refused,
+                // comes back here afterwards; and what it has waited for is not to begin a round that
+                // leaves it out.
+                let is_idle = shard.duties.flushing.get() == Flushing::No;
+                if is_idle && !shard.duties.in_round.get() {
                     let known = self.oldest.get();
                     let oldest = known.into_iter().chain(shard.duties.age.unflushed()).min();
                     if oldest != known {
@@ -165,7 +174,7 @@ impl Flusher {
             shards.extend(unhurried.into_iter().filter(|shard| {
                 shard.duties.unhurried.set(false);
                 shard.unflushed.taken();
-                is_free(shard)
+                joins(shard)
             }));
         }
         shards
@@ -361,6 +370,7 @@ async fn flush(owner: &Rc<Owner>, shard: Rc<Shard>, urgency: Urgency) {
             Either::Right(_) => is_late = true,
         }
     }
+    shard.duties.in_round.set(false);
     // Another round may have begun it meanwhile.
     if !is_free(&shard) {
         return;

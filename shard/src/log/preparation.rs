@@ -76,6 +76,13 @@ impl Pace {
             let ahead = ahead.clamp(self.ahead, self.step() * 2);
             return Self { ahead, ..self };
         }
+        // One that comes in pulses is not slow between two of them.
+        let half = (self.ahead / 2).next_multiple_of(STEP_BYTES_MIN);
+        let ahead = if time < HORIZON {
+            ahead.max(half)
+        } else {
+            ahead
+        };
         Self {
             since: Some(now),
             written,

@@ -14,6 +14,9 @@ pub(crate) struct Duties {
     pub(crate) dirty: Cell<bool>,
     /// It is in the flusher's list of those that have no interval.
     pub(crate) unhurried: Cell<bool>,
+    /// A round has taken it from there, and its flush, which covers whatever is written until then, has not
+    /// begun.
+    pub(crate) in_round: Cell<bool>,
     /// What a flusher does with it.
     pub(crate) flushing: Cell<Flushing>,
     /// Batches written that no flush covers, be it under way.

@@ -104,13 +104,38 @@ fn an_append_during_a_late_flush_of_its_own_shard_waits_for_no_more_than_that_fl
         runtime::sleep(ms(60)).await;
         append(&core, shards[0]).await;
         runtime::sleep(ms(100)).await;
-        // Another shard's append has a round planned for 210.
+        // Another shard's append has a round planned for 200.
         append(&core, shards[1]).await;
         runtime::sleep(ms(300)).await;
         let (count, sum) = intervals(&core);
         assert_eq!(count, 3);
-        // 170, from 60 to 170 and 120 more, from 160 to 210 at most and 120 more.
+        // 170, from 60 to 170 and 120 more, from 160 to 170 and 120 more.
         assert!((ms(500)..ms(580)).contains(&sum), "{sum:?}");
+    });
+}
+
+#[test]
+fn what_is_written_to_shards_that_wait_in_line_for_their_flush_begins_no_round_sooner() {
+    const INTERVAL: Duration = Duration::from_millis(200);
+    // A device takes fewer at a time.
+    let rig = Rig {
+        flush_interval: INTERVAL,
+        ..rig(Durability::Periodic, 150)
+    };
+    life_of_core(&Simulation::new(1), rig, &[rig], move |core| async move {
+        set_faults(slow(ms(10)));
+        let shards = shards(rig);
+        let rounds = || metric(&core, "felix_storage_sync_rounds_total");
+        let before = rounds();
+        let until = now() + 10 * INTERVAL;
+        while now() < until {
+            for shard in &shards {
+                append(&core, *shard).await;
+            }
+            runtime::sleep(ms(10)).await;
+        }
+        let rounds = rounds() - before;
+        assert!((8..=11).contains(&rounds), "{rounds}");
     });
 }
 

@@ -3,7 +3,7 @@
 use super::batches::Batches;
 use super::cores;
 use super::load::{Load, Setup};
-use super::pace::{LEAD, Pace};
+use super::pace::Pace;
 use super::round::Round;
 use felix_broker::engine::Engine;
 use felix_core::shards::{Acks, Append};
@@ -79,7 +79,7 @@ impl<'engine> Appends<'engine> {
             batches: Batches::of(load.batch_bytes),
             ready: Vec::new(),
             waiters,
-            pace: Pace::begin(rate, setup.warm_up, setup.span),
+            pace: Pace::begin(rate, setup.warm_up, setup.span).watched(setup.lead),
             under_way: FuturesUnordered::new(),
             nap: None,
             flushes_before: None,
@@ -144,14 +144,14 @@ impl<'engine> Appends<'engine> {
     /// Has this polled again a little before it is due, and over and over from then on.
     fn sleep_until(&mut self, due: Instant, now: Instant, cx: &mut Context<'_>) {
         let left = due - now;
-        if left <= LEAD {
+        if left <= self.pace.lead {
             self.nap = None;
             return cx.waker().wake_by_ref();
         }
-        let engine = self.engine;
+        let (engine, nap) = (self.engine, left - self.pace.lead);
         let nap = self
             .nap
-            .get_or_insert_with(|| engine.pause(left - LEAD).boxed_local());
+            .get_or_insert_with(|| engine.pause(nap).boxed_local());
         if nap.poll_unpin(cx).is_ready() {
             self.nap = None;
             cx.waker().wake_by_ref();

@@ -77,7 +77,7 @@ fn on_core(load: &Load, setup: &Setup, path: &Path, bare: Bare) -> io::Result<Ro
         bytes,
         position: 0,
     };
-    let pace = Pace::begin(rate, setup.warm_up, setup.span);
+    let pace = Pace::begin(rate, setup.warm_up, setup.span).watched(setup.lead);
     let round = writer.run(pace, if flushes_each { waiters } else { 1 }, flushes_each);
     ended.store(true, Ordering::Relaxed);
     if let Some(aside) = aside {
@@ -100,7 +100,7 @@ impl Writer<'_> {
         let mut dues = Vec::with_capacity(at_once);
         let mut now = Instant::now();
         while let Some(first) = pace.due(now) {
-            pace::wait(first);
+            pace::wait(first, pace.lead);
             now = Instant::now();
             while dues.len() < at_once
                 && let Some(due) = pace.due(now).filter(|due| *due <= now)

@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     pub(crate) span: Duration,
     /// How often each side has its turn.
     pub(crate) rounds: usize,
+    /// How long before an append is due the clock is watched.
+    pub(crate) lead: Duration,
 }
 
 /// The policy's name, as in a stream's settings.

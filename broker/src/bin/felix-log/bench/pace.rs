@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A timer wakes a processor late: this long before something is due the clock is watched instead.
+/// A timer wakes a processor late: this long before something is due the clock is watched instead, where
+/// nothing else is said.
 pub(crate) const LEAD: Duration = Duration::from_micros(60);
 
 /// How much longer a side may take for what became due in time.
@@ -21,6 +22,8 @@ pub(crate) struct Pace {
     counting: bool,
     counts_from: Instant,
     end: Instant,
+    /// How long before something is due the clock is watched.
+    pub(crate) lead: Duration,
 }
 
 impl Pace {
@@ -35,7 +38,13 @@ impl Pace {
             counting: false,
             counts_from,
             end: counts_from + span,
+            lead: LEAD,
         }
+    }
+
+    /// The same, with the clock watched so long before something is due.
+    pub(crate) fn watched(self, lead: Duration) -> Self {
+        Self { lead, ..self }
     }
 
     /// When the next append is due; `None`: there is none.
@@ -68,9 +77,9 @@ impl Pace {
 }
 
 /// Returns when `due` has come, on a thread that has nothing else to do.
-pub(crate) fn wait(due: Instant) {
+pub(crate) fn wait(due: Instant, lead: Duration) {
     let left = due.saturating_duration_since(Instant::now());
-    if let Some(nap) = left.checked_sub(LEAD).filter(|nap| !nap.is_zero()) {
+    if let Some(nap) = left.checked_sub(lead).filter(|nap| !nap.is_zero()) {
         thread::sleep(nap);
     }
     while Instant::now() < due {

@@ -1,7 +1,7 @@
 //! What the arguments ask for.
 
 use super::load::{Load, Setup};
-use super::machine;
+use super::{machine, pace};
 use crate::output::Trouble;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -104,6 +104,7 @@ pub(crate) fn setup(matches: &ArgMatches) -> Result<Setup, Trouble> {
         warm_up: span.div_f64(5.0).min(Duration::from_millis(500)),
         span,
         rounds: *matches.get_one("rounds").expect("it has a default"),
+        lead: pace::LEAD,
     })
 }
 

@@ -14,9 +14,9 @@ mod under;
 
 use super::floor::Bare;
 use super::load::{Load, Setup};
-use super::matrix;
 use super::round::Rounds;
 use super::scratch::Scratch;
+use super::{matrix, pace};
 use crate::output::{Lines, Trouble};
 use felix_core::Durability;
 use serde_json::{Value, json};
@@ -88,6 +88,7 @@ impl Stage<'_> {
             warm_up: Duration::from_secs_f64(warm_up),
             span: Duration::from_secs_f64(seconds),
             rounds: if self.quick { 1 } else { 5 },
+            lead: pace::LEAD,
         }
     }
 

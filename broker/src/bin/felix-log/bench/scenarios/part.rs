@@ -4,7 +4,7 @@
 use super::appends;
 use crate::bench::cores;
 use crate::bench::load::{Load, Setup};
-use crate::bench::machine;
+use crate::bench::{machine, pace};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use felix_core::{Durability, Generation, Retention};
 use felix_shard::ShardSpec;
@@ -86,6 +86,7 @@ fn open(root: &Path, shards: u64, cpu: u64) -> Result<(), String> {
         warm_up: Duration::ZERO,
         span: Duration::ZERO,
         rounds: 1,
+        lead: pace::LEAD,
     };
     // As in a broker, which has counted its starts before it opens a log.
     let begun = UNIX_EPOCH.elapsed().map_err(|error| error.to_string())?;

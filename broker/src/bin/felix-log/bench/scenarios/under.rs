@@ -206,7 +206,7 @@ fn write_and_remove(root: &Path, ended: &AtomicBool) -> io::Result<()> {
             }
             file.write_all(&bytes)?;
             due += gap;
-            pace::wait(due);
+            pace::wait(due, pace::LEAD);
         }
         file.sync_data()?;
         kept.push_back(path);
