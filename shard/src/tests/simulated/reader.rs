@@ -71,6 +71,30 @@ impl Story {
         for _ in 0..4 {
             self.query(router, index, &all, is_well).await;
         }
+        self.query_greatest(router, index, &all, is_well).await;
+    }
+
+    /// The greatest time is found where a reader of everything finds it: the first record of the first batch
+    /// that has it.
+    async fn query_greatest(
+        &self,
+        router: &Router,
+        index: usize,
+        all: &[PlacedBatch],
+        is_well: bool,
+    ) {
+        let greatest = all.iter().map(PlacedBatch::max_timestamp).max();
+        let batch = all
+            .iter()
+            .find(|batch| Some(batch.max_timestamp()) == greatest);
+        let record = batch.and_then(|batch| {
+            let mut records = batch.records().expect("it was read before").into_iter();
+            records.find(|record| Some(record.timestamp) == greatest)
+        });
+        let expected = record.map(|record| (record.offset, Some(record.timestamp)));
+        let spec = OffsetSpec::MaxTimestamp;
+        self.ask(router, index, spec, (all, expected), is_well)
+            .await;
     }
 
     /// A time is found where a reader of everything finds it.
@@ -83,21 +107,34 @@ impl Story {
             _ => random.i64(-5..400),
         });
         let wanted = Timestamp(self.wall().0 - since);
-        let query = OffsetQuery {
-            shard: self.shards[index],
-            spec: OffsetSpec::AtOrAfter(wanted),
-            generation: None,
-        };
         let expected = records
             .find(|record| record.timestamp >= wanted)
             .map(|record| (record.offset, Some(record.timestamp)));
+        let spec = OffsetSpec::AtOrAfter(wanted);
+        self.ask(router, index, spec, (all, expected), is_well)
+            .await;
+    }
+
+    async fn ask(
+        &self,
+        router: &Router,
+        index: usize,
+        spec: OffsetSpec,
+        (all, expected): (&[PlacedBatch], Option<(Offset, Option<Timestamp>)>),
+        is_well: bool,
+    ) {
+        let query = OffsetQuery {
+            shard: self.shards[index],
+            spec,
+            generation: None,
+        };
         match router.offsets(vec![query]).await.remove(0) {
             // Retention may have taken it since.
             Ok(answer) if answer.found != expected && self.rig.retention.is_bounded() => {
                 let start = all.first().map(PlacedBatch::base_offset);
                 assert_ne!(self.earliest(router, index).await, start, "{answer:?}");
             }
-            Ok(answer) => assert_eq!(answer.found, expected, "at or after {wanted:?}"),
+            Ok(answer) => assert_eq!(answer.found, expected, "{spec:?}"),
             Err(error) => assert!(!is_well, "{error}, though the disk is well"),
         }
     }

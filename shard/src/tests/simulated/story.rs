@@ -3,11 +3,11 @@
 use super::model::{Crash, Model};
 use super::producer::Producer;
 use super::setup;
-use super::told::Told;
+use super::told::{COUNTED, Told};
 use crate::disk::memory::Faults;
 use crate::runtime::broken::Broken;
 use crate::runtime::simulated::{SimulatedClock, Simulation};
-use crate::tests::{Rig, STALL_BOUNDS};
+use crate::tests::{Rig, STALL_BOUNDS, metric};
 use crate::{Core, Router, ShardSpec, mesh, runtime};
 use felix_core::blocking::Here;
 use felix_core::shards::ShardState;
@@ -87,9 +87,9 @@ pub(super) fn tell(seed: u64, broken: Option<Broken>, aloud: bool) -> Told {
     for _ in 0..lives {
         let faults = story.simulation.draw(setup::faults);
         let is_promotion = story.simulation.draw(|random| random.u8(..8)) == 0;
-        story.live(faults, is_promotion);
+        story.live(faults, is_promotion, false);
     }
-    story.live(None, false);
+    story.live(None, false, true);
     story.told(lives)
 }
 
@@ -101,8 +101,9 @@ impl Story {
         }
     }
 
-    /// One life of the mesh, to its crash; or openings by another leader, to theirs.
-    fn live(&self, faults: Option<Faults>, is_promotion: bool) {
+    /// One life of the mesh, to its crash; or openings by another leader, to theirs. The last one is whole, so
+    /// that all is looked at once more.
+    fn live(&self, faults: Option<Faults>, is_promotion: bool, is_last: bool) {
         self.say(|| format!("life with {faults:?}, promotion: {is_promotion}"));
         let disk = Rc::clone(self.simulation.disk());
         disk.set_faults(Faults {
@@ -122,7 +123,7 @@ impl Story {
         let until = self
             .simulation
             .draw(|random| Duration::from_micros(random.u64(..60_000)));
-        let until = if faults.is_none() { None } else { Some(until) };
+        let until = (!is_last).then_some(until);
         let until = until.filter(|_| self.simulation.draw(fastrand::Rng::bool));
         for producer in self.producers.iter().flatten() {
             producer.borrow_mut().is_cut_off();
@@ -213,6 +214,10 @@ impl Story {
         }
         drop(routers);
         let cores = Rc::into_inner(cores).expect("clients have ended");
+        for core in &cores {
+            let counted = COUNTED.map(|name| metric(core, name).try_into().expect("it counts up"));
+            self.told.borrow_mut().count(&counted);
+        }
         if self.simulation.draw(fastrand::Rng::bool) {
             self.close(cores).await;
         }

@@ -21,9 +21,24 @@ pub(super) struct Told {
     pub(super) full: u64,
     /// Shards that failed and were opened again in one life.
     pub(super) reopened: u64,
+    /// What cores counted, whose life was not cut off.
+    pub(super) counted: Counted,
     /// When it ended.
     pub(super) ended: Duration,
 }
+
+/// What a core does by itself, in the order of [`COUNTED`].
+pub(super) type Counted = [u64; 6];
+
+/// The metrics that tell it.
+pub(super) const COUNTED: [&str; 6] = [
+    "felix_storage_segment_roll_total",
+    "felix_storage_preparations_total",
+    "felix_storage_retention_segments_deleted_total",
+    "felix_storage_recovery_truncated_bytes_total",
+    "felix_storage_recovery_index_rebuilds_total",
+    "felix_shard_cold_reads_total",
+];
 
 impl Told {
     /// Both.
@@ -37,6 +52,14 @@ impl Told {
         self.promoted += other.promoted;
         self.full += other.full;
         self.reopened += other.reopened;
+        self.count(&other.counted);
+    }
+
+    /// A core has counted so much.
+    pub(super) fn count(&mut self, counted: &Counted) {
+        for (sum, count) in self.counted.iter_mut().zip(counted) {
+            *sum += count;
+        }
     }
 
     /// What did not happen, though promises are about it.
@@ -51,7 +74,10 @@ impl Told {
             ("full", self.full),
             ("reopened", self.reopened),
         ];
-        let missing = counts.iter().filter(|(_, count)| *count == 0);
-        missing.map(|(name, _)| *name).collect()
+        let counts = counts
+            .into_iter()
+            .chain(COUNTED.into_iter().zip(self.counted));
+        let missing = counts.filter(|(_, count)| *count == 0);
+        missing.map(|(name, _)| name).collect()
     }
 }
