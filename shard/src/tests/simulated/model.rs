@@ -11,6 +11,9 @@ use felix_core::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// Of most values.
+const VALUE_BYTES_MAX: usize = 150;
+
 /// How a life ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Crash {
@@ -26,6 +29,8 @@ pub(super) struct Model {
     durability: Durability,
     /// What may be lost of a periodic shard when the power fails.
     lag: Duration,
+    /// Of some values, so that segments that may be large have space prepared.
+    value_bytes_max: usize,
     /// What is let go of.
     retention: Retention,
     timestamps: Timestamps,
@@ -56,6 +61,9 @@ impl Model {
         Self {
             durability,
             lag,
+            value_bytes_max: usize::try_from(rig.segment_bytes_max / 40)
+                .expect("segments are small here")
+                .max(VALUE_BYTES_MAX),
             retention: rig.retention,
             timestamps: rig.timestamps,
             ahead,
@@ -140,7 +148,10 @@ impl Model {
         place: Option<(i64, i16, i32)>,
     ) -> Batch {
         let id = self.sent.len() as u64;
-        let size = random.usize(0..150);
+        let size = match random.u8(..8) {
+            0 => random.usize(..self.value_bytes_max),
+            _ => random.usize(..VALUE_BYTES_MAX),
+        };
         let value = format!("{id}:{}", "x".repeat(size));
         let start = match place {
             Some((producer, epoch, sequence)) => {
