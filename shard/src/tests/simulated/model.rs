@@ -199,6 +199,11 @@ impl Model {
         self.told.applied += 1;
     }
 
+    /// Batches at most that no reader gets.
+    pub(super) fn promotions(&self) -> u64 {
+        self.promotions
+    }
+
     /// Another leader takes over: its generation may begin with a batch that no reader gets.
     pub(super) fn is_promoted(&mut self) {
         self.promotions += 1;

@@ -8,6 +8,9 @@ use felix_core::shards::{Fetch, FetchPart, Fetched, OffsetQuery, OffsetSpec};
 use felix_core::{Monotonic, Offset, PlacedBatch, ShardError, Shards, Timestamp};
 use std::time::Duration;
 
+/// Of a batch that no reader gets.
+const HIDDEN_BYTES_MAX: u64 = 200;
+
 impl Story {
     /// Reads the whole of a shard that has just been opened.
     pub(super) async fn check(&self, router: &Router, index: usize, is_well: bool) {
@@ -137,6 +140,43 @@ impl Story {
             Ok(answer) => assert_eq!(answer.found, expected, "{spec:?}"),
             Err(error) => assert!(!is_well, "{error}, though the disk is well"),
         }
+    }
+
+    /// Where retention by bytes alone has moved the log start since it was `before`, as many are left as are to
+    /// be kept. In a life in which nothing is lost.
+    pub(super) async fn check_kept(&self, router: &Router, index: usize, before: Option<Offset>) {
+        let Some(kept) = self
+            .rig
+            .retention
+            .bytes
+            .filter(|_| self.rig.retention.age.is_none())
+        else {
+            return;
+        };
+        let start = self.earliest(router, index).await;
+        if start == before {
+            return;
+        }
+        let (mut at, mut left) = (start.expect("its disk is well"), 0);
+        loop {
+            match self.read(router, index, at).await {
+                Ok(fetched) if fetched.bytes() > 0 => {
+                    left += fetched.bytes() as u64;
+                    at = batches(&fetched).last().expect("it has some").next_offset();
+                }
+                Ok(_) => break,
+                Err(ShardError::OffsetOutOfRange { log_start, .. }) if log_start > at => {
+                    (at, left) = (log_start, 0);
+                }
+                Err(error) => panic!("{error}, though the disk is well"),
+            }
+        }
+        // What no reader gets is of openings by another leader.
+        let hidden = self.models[index].borrow().promotions() * HIDDEN_BYTES_MAX;
+        assert!(
+            left + hidden >= kept.get(),
+            "{left} bytes are left of {kept}"
+        );
     }
 
     pub(super) async fn earliest(&self, router: &Router, index: usize) -> Option<Offset> {

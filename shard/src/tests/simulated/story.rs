@@ -197,6 +197,10 @@ impl Story {
         for index in 0..self.shards.len() {
             self.check(&routers[0], index, is_well).await;
         }
+        let mut starts = Vec::new();
+        for index in 0..self.shards.len() {
+            starts.push(self.earliest(&routers[0], index).await);
+        }
         let clients = self.simulation.draw(|random| random.usize(1..=6));
         let tasks: Vec<_> = (0..clients)
             .map(|client| {
@@ -211,6 +215,11 @@ impl Story {
         }
         if self.is_full_only.get() {
             self.has_space_again(&routers[0]).await;
+        }
+        if is_well {
+            for (index, start) in starts.into_iter().enumerate() {
+                self.check_kept(&routers[0], index, start).await;
+            }
         }
         drop(routers);
         let cores = Rc::into_inner(cores).expect("clients have ended");
