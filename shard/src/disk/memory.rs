@@ -315,9 +315,11 @@ impl MemoryDir {
         self.names.cached.borrow().get(name).cloned()
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn list(&self) -> io::Result<Vec<OsString>> {
         self.asked("list");
+        if self.disk.fails(|faults| faults.list) {
+            return Err(broken());
+        }
         let mut names = self.names.cached.borrow_mut();
         names.retain(|name, _| !name.ends_with(TEMPORARY));
         Ok(names.keys().map(OsString::from).collect())
@@ -355,16 +357,20 @@ impl MemoryDir {
         Ok(())
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
         self.asked("remove");
+        if self.disk.fails(|faults| faults.remove) {
+            return Err(broken());
+        }
         self.names.take(name);
         Ok(())
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(super) fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
         self.asked("cut");
+        if self.disk.fails(|faults| faults.remove) {
+            return Err(broken());
+        }
         if let Some(content) = self.find(name) {
             content.resize(place(bytes));
         }

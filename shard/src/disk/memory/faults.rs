@@ -9,6 +9,10 @@ pub(crate) struct Faults {
     pub(crate) write: u32,
     /// A file is not made.
     pub(crate) create: u32,
+    /// A file is not removed, or not cut.
+    pub(crate) remove: u32,
+    /// A directory is not listed.
+    pub(crate) list: u32,
     /// A read fails.
     pub(crate) read: u32,
     /// A flush of a file fails.
@@ -36,6 +40,8 @@ impl Faults {
     pub(crate) const NONE: Self = Self {
         write: 0,
         create: 0,
+        remove: 0,
+        list: 0,
         read: 0,
         flush: 0,
         sync: 0,

@@ -73,6 +73,9 @@ impl MemoryFile {
         self.asked("truncate");
         let path = self.path();
         self.disk.held.on_core(path.parent(), "truncate");
+        if self.disk.fails(|faults| faults.remove) {
+            return Err(broken());
+        }
         self.content.resize(place(bytes));
         Ok(())
     }

@@ -111,6 +111,8 @@ fn all_faults(random: &mut fastrand::Rng) -> Faults {
     let faults = Faults {
         write: chance(50),
         create: chance(50),
+        remove: chance(100),
+        list: chance(100),
         read: chance(50),
         flush: chance(200),
         sync: chance(300),
