@@ -48,6 +48,8 @@ struct Node {
 #[derive(Debug)]
 pub(super) struct Open {
     file: File,
+    /// It was opened to be appended to.
+    appends: bool,
     /// What the directory held when it was read from its beginning.
     listing: Mutex<Vec<Listed>>,
 }
@@ -74,6 +76,10 @@ pub(super) struct Changes {
 impl Open {
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    pub(super) fn appends(&self) -> bool {
+        self.appends
     }
 
     /// The entries from the `skip`th on.
@@ -283,6 +289,7 @@ impl Backing {
         mode: u32,
         flags: i32,
     ) -> io::Result<(FileAttr, u64)> {
+        let appends = flags & libc::O_APPEND != 0;
         let mode = mode & 0o7777;
         let flags = open_flags(flags) | OFlags::CREATE | OFlags::NOFOLLOW;
         let dir = self.node(parent)?;
@@ -291,22 +298,28 @@ impl Backing {
         // As in `make_dir`.
         file.set_permissions(Permissions::from_mode(mode))?;
         let attr = self.lookup(parent, name)?;
-        Ok((attr, self.keep(file)))
+        Ok((attr, self.keep(file, appends)))
     }
 
     /// Opens a node; its handle.
     pub(super) fn open_node(&self, node: u64, flags: i32) -> io::Result<u64> {
         let link = magic_link(&*self.node(node)?);
         let file = rustix::fs::open(link, open_flags(flags), Mode::empty())?;
-        Ok(self.keep(File::from(file)))
+        let appends = flags & libc::O_APPEND != 0;
+        Ok(self.keep(File::from(file), appends))
     }
 
-    fn keep(&self, file: File) -> u64 {
+    fn keep(&self, file: File, appends: bool) -> u64 {
         let mut tables = lock(&self.tables);
         let handle = tables.opened;
         tables.opened += 1;
         let listing = Mutex::default();
-        tables.open.insert(handle, Arc::new(Open { file, listing }));
+        let open = Open {
+            file,
+            appends,
+            listing,
+        };
+        tables.open.insert(handle, Arc::new(open));
         handle
     }
 

@@ -30,6 +30,10 @@ const THREADS: usize = 4;
 /// Predicates get the path of the file from the root of the mount on, as it is named at that
 /// moment; where several rules match, the newest decides. They must not touch the mount.
 ///
+/// No rule is for flushes of a file that was opened to be appended to, as a broker opens one to prepare space
+/// in it: whether there is one just then is chance, and to hold it would keep the file's own flush and its
+/// writes waiting.
+///
 /// # What the kernel does meanwhile
 /// A held flush of a file has the lock of its inode: another write to *that* file, a cut or a
 /// second flush of it wait in the kernel until the flush ends, and so does the whole thread that

@@ -142,7 +142,11 @@ impl Rules {
     }
 
     /// Performs the flush, or does with it what the rules say. Waits for nothing but the disk.
+    /// A flush of what was opened to be appended to is left alone.
     pub(super) fn flush(&self, wish: Wish, flush: Flush) {
+        if flush.open.appends() {
+            return flush.perform();
+        }
         let mut inner = self.lock();
         match inner.judge(wish, &flush.path) {
             None => {
