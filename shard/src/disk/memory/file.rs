@@ -68,7 +68,6 @@ impl MemoryFile {
         Ok(())
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(in crate::disk) fn truncate(&self, bytes: u64) -> io::Result<()> {
         self.asked("truncate");
         let path = self.path();
