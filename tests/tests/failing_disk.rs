@@ -205,7 +205,7 @@ fn appends_that_waited_for_a_commit_when_their_shard_failed_are_told_once_and_of
     for offset in 0..9 {
         assert_eq!(wire.produce(TOPIC, 0, &LARGE), (0, offset));
     }
-    let hold = disk.hold_flushes(is_log);
+    let hold = disk.hold_own_flushes(is_log);
     wire.send_produce(TOPIC, 0, b"waits").expect("it is read");
     hold.await_one(WAIT);
     let full = disk.fail_writes(|path| is_log(path) && !path.ends_with(FIRST_LOG));

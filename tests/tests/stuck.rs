@@ -112,7 +112,7 @@ fn while_many_flushes_are_stuck_and_one_of_them_has_several_files_others_commit(
             assert_eq!(wire.produce(PERIODIC, partition, &batch), (0, offset));
         }
     }
-    let hold = disk.hold_flushes(|path| {
+    let hold = disk.hold_own_flushes(|path| {
         let is_log = path.extension().is_some_and(|extension| extension == "log");
         let dir = path.parent().and_then(Path::file_name);
         is_log && dir.is_some_and(|dir| dir.to_string_lossy().starts_with(PERIODIC))

@@ -334,7 +334,7 @@ pub(crate) static TABLE: &[Setting] = &[
     setting(
         "FELIX_DURABLE_FSYNC_INTERVAL_MS",
         number(1, 60_000),
-        "The interval of periodic flushes: what a power loss may take.",
+        "The interval of periodic flushes. A power loss may take what was written in it and in the time of two rounds.",
     )
     .or("50")
     .unit("ms"),

@@ -11,7 +11,7 @@ pub use rules::{Failing, Hold};
 use crate::is_strict;
 use fuser::{BackgroundSession, Config, Errno, MountOption};
 use passthrough::Passthrough;
-use rules::{Rules, Wish};
+use rules::{Rules, Wish, Wishes};
 use rustix::mount::UnmountFlags;
 use std::fs;
 use std::io::Write;
@@ -29,10 +29,6 @@ const THREADS: usize = 4;
 ///
 /// Predicates get the path of the file from the root of the mount on, as it is named at that
 /// moment; where several rules match, the newest decides. They must not touch the mount.
-///
-/// No rule is for flushes of a file that was opened to be appended to, as a broker opens one to prepare space
-/// in it: whether there is one just then is chance, and to hold it would keep the file's own flush and its
-/// writes waiting.
 ///
 /// # What the kernel does meanwhile
 /// A held flush of a file has the lock of its inode: another write to *that* file, a cut or a
@@ -127,38 +123,66 @@ impl HeldDisk {
     /// Holds flushes (`fsync`, `fdatasync`) of files whose path matches.
     #[must_use]
     pub fn hold_flushes(&self, which: impl Fn(&Path) -> bool + Send + 'static) -> Hold {
-        Hold::new(&self.rules, Wish::FileFlush, Box::new(which))
+        Hold::new(&self.rules, Wishes::FileFlushes, Box::new(which))
+    }
+
+    /// The same, but for files that were opened to be appended to, as a broker opens one to prepare space in it.
+    /// Whether it is just doing so is chance, and to hold that would keep the file's own flush and its writes
+    /// waiting.
+    #[must_use]
+    pub fn hold_own_flushes(&self, which: impl Fn(&Path) -> bool + Send + 'static) -> Hold {
+        Hold::new(&self.rules, Wishes::Only(Wish::FileFlush), Box::new(which))
     }
 
     /// Holds flushes of directories whose path matches; the root's is empty.
     #[must_use]
     pub fn hold_dir_flushes(&self, which: impl Fn(&Path) -> bool + Send + 'static) -> Hold {
-        Hold::new(&self.rules, Wish::DirFlush, Box::new(which))
+        Hold::new(&self.rules, Wishes::Only(Wish::DirFlush), Box::new(which))
     }
 
     /// Makes flushes of files whose path matches fail with EIO, without a flush beneath.
     #[must_use]
     pub fn fail_flushes(&self, which: impl Fn(&Path) -> bool + Send + 'static) -> Failing {
-        Failing::new(&self.rules, Wish::FileFlush, Box::new(which), Errno::EIO)
+        Failing::new(
+            &self.rules,
+            Wishes::FileFlushes,
+            Box::new(which),
+            Errno::EIO,
+        )
     }
 
     /// Makes flushes of directories whose path matches fail with EIO, without a flush beneath.
     #[must_use]
     pub fn fail_dir_flushes(&self, which: impl Fn(&Path) -> bool + Send + 'static) -> Failing {
-        Failing::new(&self.rules, Wish::DirFlush, Box::new(which), Errno::EIO)
+        Failing::new(
+            &self.rules,
+            Wishes::Only(Wish::DirFlush),
+            Box::new(which),
+            Errno::EIO,
+        )
     }
 
     /// Makes writes to files whose path matches, and allocations for them, fail with EIO; nothing
     /// of them arrives beneath.
     #[must_use]
     pub fn fail_writes(&self, which: impl Fn(&Path) -> bool + Send + 'static) -> Failing {
-        Failing::new(&self.rules, Wish::Write, Box::new(which), Errno::EIO)
+        Failing::new(
+            &self.rules,
+            Wishes::Only(Wish::Write),
+            Box::new(which),
+            Errno::EIO,
+        )
     }
 
     /// The same with ENOSPC.
     #[must_use]
     pub fn refuse_space(&self, which: impl Fn(&Path) -> bool + Send + 'static) -> Failing {
-        Failing::new(&self.rules, Wish::Write, Box::new(which), Errno::ENOSPC)
+        Failing::new(
+            &self.rules,
+            Wishes::Only(Wish::Write),
+            Box::new(which),
+            Errno::ENOSPC,
+        )
     }
 
     /// The paths of all flushes held, of files and directories, oldest first.

@@ -45,7 +45,11 @@ impl Passthrough {
         let found = self.backing.path(node.0);
         match found.and_then(|path| Ok((path, self.backing.open(handle.0)?))) {
             Ok((path, open)) => self.rules.flush(
-                wish,
+                if wish == Wish::FileFlush && open.appends() {
+                    Wish::SpaceFlush
+                } else {
+                    wish
+                },
                 Flush {
                     path,
                     open,

@@ -15,8 +15,27 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wish {
     FileFlush,
+    /// Of a file that was opened to be appended to.
+    SpaceFlush,
     DirFlush,
     Write,
+}
+
+/// Which requests a rule is about, beside their paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wishes {
+    Only(Wish),
+    /// Of files, however they were opened.
+    FileFlushes,
+}
+
+impl Wishes {
+    fn have(self, wish: Wish) -> bool {
+        match self {
+            Self::Only(only) => wish == only,
+            Self::FileFlushes => matches!(wish, Wish::FileFlush | Wish::SpaceFlush),
+        }
+    }
 }
 
 /// What a rule says of a request.
@@ -70,7 +89,7 @@ struct Inner {
 
 struct Rule {
     number: u64,
-    wish: Wish,
+    wishes: Wishes,
     which: Which,
     verdict: Verdict,
     /// Requests it has decided.
@@ -90,7 +109,7 @@ impl fmt::Debug for Rules {
 impl Inner {
     fn judge(&mut self, wish: Wish, path: &Path) -> Option<(u64, Verdict)> {
         let mut newest_first = self.rules.iter_mut().rev();
-        let rule = newest_first.find(|rule| rule.wish == wish && (rule.which)(path))?;
+        let rule = newest_first.find(|rule| rule.wishes.have(wish) && (rule.which)(path))?;
         rule.hits += 1;
         Some((rule.number, rule.verdict))
     }
@@ -123,13 +142,13 @@ impl Rules {
     }
 
     /// Puts a rule in force; its number.
-    pub(super) fn add(&self, wish: Wish, which: Which, verdict: Verdict) -> u64 {
+    pub(super) fn add(&self, wishes: Wishes, which: Which, verdict: Verdict) -> u64 {
         let mut inner = self.lock();
         let number = inner.rules_made;
         inner.rules_made += 1;
         inner.rules.push(Rule {
             number,
-            wish,
+            wishes,
             which,
             verdict,
             hits: 0,
@@ -142,11 +161,7 @@ impl Rules {
     }
 
     /// Performs the flush, or does with it what the rules say. Waits for nothing but the disk.
-    /// A flush of what was opened to be appended to is left alone.
     pub(super) fn flush(&self, wish: Wish, flush: Flush) {
-        if flush.open.appends() {
-            return flush.perform();
-        }
         let mut inner = self.lock();
         match inner.judge(wish, &flush.path) {
             None => {
@@ -213,8 +228,8 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub(super) fn new(rules: &Arc<Rules>, wish: Wish, which: Which) -> Self {
-        let number = rules.add(wish, which, Verdict::Hold);
+    pub(super) fn new(rules: &Arc<Rules>, wishes: Wishes, which: Which) -> Self {
+        let number = rules.add(wishes, which, Verdict::Hold);
         let rules = Arc::clone(rules);
         Self { rules, number }
     }
@@ -279,8 +294,8 @@ pub struct Failing {
 }
 
 impl Failing {
-    pub(super) fn new(rules: &Arc<Rules>, wish: Wish, which: Which, error: Errno) -> Self {
-        let number = rules.add(wish, which, Verdict::Fail(error));
+    pub(super) fn new(rules: &Arc<Rules>, wishes: Wishes, which: Which, error: Errno) -> Self {
+        let number = rules.add(wishes, which, Verdict::Fail(error));
         let rules = Arc::clone(rules);
         Self { rules, number }
     }
