@@ -155,3 +155,37 @@ fn while_no_file_can_be_opened_what_is_open_is_served_and_the_rest_is_when_there
         assert!(broker.terminate().success());
     }
 }
+
+#[test]
+fn reads_for_which_there_is_no_descriptor_take_none_from_shards_that_are_written_to() {
+    let mut broker = Broker::start(&[Stream::new(TOPIC, SHARDS).flushed(Policy::Periodic)]);
+    let mut wire = Wire::connect(broker.port());
+    for partition in partitions() {
+        assert_eq!(wire.produce(TOPIC, partition, b"first"), (0, 0));
+    }
+    // Nothing of it is in memory after this, and no file is open.
+    assert!(broker.terminate().success());
+    broker.start_again();
+    let mut wire = Wire::connect(broker.port());
+    let (in_use, unused) = (0..5, 5..10);
+    for partition in in_use.clone() {
+        assert_eq!(wire.produce(TOPIC, partition, b"goes on"), (0, 1));
+    }
+    eventually("nothing has to stay open for what it may lose", || {
+        broker.metric("felix_storage_unsynced_bytes") == 0.0
+    });
+    broker.limit_files(NONE);
+    for offset in 2..10 {
+        for partition in unused.clone() {
+            assert_eq!(first_error(&mut wire, partition), KAFKA_STORAGE_ERROR);
+        }
+        for partition in in_use.clone() {
+            assert_eq!(wire.produce(TOPIC, partition, b"goes on"), (0, offset));
+        }
+    }
+    broker.limit_files(MANY);
+    for partition in partitions() {
+        assert_eq!(first_error(&mut wire, partition), 0);
+    }
+    assert!(broker.terminate().success());
+}

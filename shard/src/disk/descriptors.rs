@@ -37,9 +37,9 @@ pub(super) fn swept() -> usize {
     DESCRIPTORS.with(|descriptors| descriptors.swept.get())
 }
 
-/// Closes files that can be closed, because there is no descriptor left for another. Whether one was.
+/// Closes a file that is only read because there is no descriptor left for another. Whether one was.
 pub(super) fn make_room() -> bool {
-    DESCRIPTORS.with(Descriptors::close_one)
+    DESCRIPTORS.with(|descriptors| descriptors.close_one(Slot::close_read))
 }
 
 /// The open files of a core, in the order in which they were opened.
@@ -97,12 +97,12 @@ impl Descriptors {
     }
 
     fn trim(&self) {
-        while self.open.get() > self.files_max.get() && self.close_one() {}
+        while self.open.get() > self.files_max.get() && self.close_one(Slot::close) {}
     }
 
     /// Closes the file that was opened first, of those that nobody uses, that were not used since
     /// they were last passed over, and that have nothing to lose.
-    fn close_one(&self) -> bool {
+    fn close_one(&self, close: impl Fn(&Slot) -> bool) -> bool {
         for _ in 0..LOOKS_MAX {
             let first = self.order.borrow_mut().pop_front();
             let Some(first) = first else { return false };
@@ -110,7 +110,7 @@ impl Descriptors {
                 continue;
             };
             slot.listed.set(false);
-            if slot.close() {
+            if close(&slot) {
                 return true;
             }
             if slot.is_open() {
@@ -152,6 +152,8 @@ pub(super) struct Slot {
     /// It is in the core's list.
     listed: Cell<bool>,
     used: Cell<bool>,
+    /// It is open to be appended to.
+    grows: Cell<bool>,
     /// Counts the changes that are not known to be durable.
     changes: Cell<u64>,
     durable: Cell<u64>,
@@ -192,6 +194,7 @@ impl Slot {
 
     /// The file changes: it stays open until a flush has ended that began after this.
     pub(super) fn changes(&self) {
+        self.grows.set(true);
         self.changes.set(self.changes.get() + 1);
     }
 
@@ -217,6 +220,22 @@ impl Slot {
         self.close();
     }
 
+    /// It will be appended to.
+    pub(super) fn grows(&self) {
+        self.grows.set(true);
+    }
+
+    /// It will not be appended to any more.
+    pub(super) fn sealed(&self) {
+        self.grows.set(false);
+    }
+
+    /// Closes the file, unless it is appended to: where no file can be opened it would not be opened
+    /// again, and one read or roll is not worth all appends to another log.
+    fn close_read(&self) -> bool {
+        !self.grows.get() && self.close()
+    }
+
     fn close(&self) -> bool {
         let is_busy = self.handle.borrow().as_ref().map(Rc::strong_count) != Some(1);
         let is_dirty = self.durable.get() < self.changes.get();
@@ -229,6 +248,7 @@ impl Slot {
 
     fn shut(&self) {
         let handle = self.handle.borrow_mut().take();
+        self.grows.set(false);
         if handle.is_some() {
             drop(handle);
             // At the end of a thread there may be nobody left who counts.

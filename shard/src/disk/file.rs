@@ -64,6 +64,15 @@ impl File {
         }
     }
 
+    /// It will not be appended to any more: where descriptors run out it may be closed.
+    pub(crate) fn sealed(&self) {
+        match &self.kind {
+            Kind::Real(file) => file.sealed(),
+            #[cfg(test)]
+            Kind::Memory(_) => {}
+        }
+    }
+
     /// It will not be used soon: it is closed, and opened again when it is, unless it has something
     /// to lose.
     pub(crate) fn rest(&self) {

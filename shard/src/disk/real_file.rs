@@ -60,12 +60,7 @@ impl RealFile {
             .write(true)
             .create_new(true)
             .open(&path)?;
-        let slot: Rc<Slot> = Rc::default();
-        slot.put(Handle::new(file));
-        Ok(Self {
-            slot,
-            path: RefCell::new(path),
-        })
+        Ok(Self::created(path, file))
     }
 
     /// The same on a blocking thread.
@@ -79,17 +74,27 @@ impl RealFile {
                 .open(made)
         };
         let file = runtime::blocking(create).await?;
+        Ok(Self::created(path, file))
+    }
+
+    fn created(path: PathBuf, file: std::fs::File) -> Self {
         let slot: Rc<Slot> = Rc::default();
         slot.put(Handle::new(file));
-        Ok(Self {
+        slot.grows();
+        Self {
             slot,
             path: RefCell::new(path),
-        })
+        }
     }
 
     /// Keeps it open as long as the handle is there.
     pub(super) async fn hold(&self) -> io::Result<Rc<Handle>> {
         self.opened().await
+    }
+
+    /// It will not be appended to any more.
+    pub(super) fn sealed(&self) {
+        self.slot.sealed();
     }
 
     /// It will not be used soon.
@@ -440,6 +445,38 @@ mod tests {
             assert!(Rc::ptr_eq(&first, &clean[0].slot.get().unwrap()));
             drop((first, more, clean));
             assert_eq!(descriptors::open_files(), before);
+        });
+    }
+
+    #[test]
+    fn where_descriptors_run_out_files_that_are_appended_to_stay_open_and_others_do_not() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let path = |name: &str| dir.path().join(name);
+            let new = RealFile::create(path("new")).unwrap();
+            let sealed = RealFile::create(path("sealed")).unwrap();
+            for name in ["written", "read"] {
+                std::fs::write(path(name), b"abc").unwrap();
+            }
+            let written = RealFile::open(path("written")).await.unwrap();
+            let read = RealFile::open(path("read")).await.unwrap();
+            for file in [&sealed, &written] {
+                file.write_at(b"abc", 0).unwrap();
+                file.flush().await.unwrap();
+            }
+            sealed.sealed();
+            while descriptors::make_room() {}
+            let files = [&new, &sealed, &written, &read];
+            let open = files.map(|file| file.slot.is_open());
+            assert_eq!(open, [true, false, true, false]);
+            // It is a limit of its own that closes them, for those that are used more.
+            descriptors::keep_open(0);
+            new.flush().await.unwrap();
+            assert!(!written.slot.is_open());
+            assert_eq!(
+                &written.read(0, 3, Patience::Wait).await.unwrap()[..],
+                b"abc"
+            );
         });
     }
 
