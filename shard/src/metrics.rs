@@ -53,6 +53,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) failed_shards: Counter,
     pub(crate) reopened: Counter,
     pub(crate) reopen_failures: Counter,
+    pub(crate) lost_records: Counter,
     pub(crate) recovery_cut_bytes: Counter,
     pub(crate) recovery_rebuilt_indexes: Counter,
     pub(crate) long_writes: Counter,

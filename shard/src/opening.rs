@@ -151,7 +151,8 @@ impl Owner {
         metrics.recovery_rebuilt_indexes.add(rebuilt);
         metrics.abandoned_rolls.add(recovery.abandoned_rolls.into());
         if recovery.cut_bytes > 0 {
-            // Expected after a kill or a power loss; whoever sees it without one should know.
+            // Expected after a kill, a power loss or a failed write; whoever sees it without one
+            // should know.
             let bytes = recovery.cut_bytes;
             tracing::warn!(shard = spec.name, bytes, end = %log.end(), "cut off what was not whole");
         }

@@ -141,7 +141,7 @@ impl CoreMetrics {
             ),
             (
                 "felix_storage_unprepared_appends_total",
-                "Batches that found no prepared space: the first of a log, or the preparation was too slow.",
+                "Batches that found no prepared space: the first 16 KiB of a log since it was opened have none, or the preparation was too slow.",
                 &self.unprepared_appends,
             ),
         ]
@@ -238,6 +238,11 @@ impl CoreMetrics {
                 "felix_shard_reopen_failures_total",
                 "Attempts to open a failed shard again that failed.",
                 &self.reopen_failures,
+            ),
+            (
+                "felix_shard_lost_records_total",
+                "Records that a failed shard had taken and that were not in its log when it was opened again.",
+                &self.lost_records,
             ),
         ]
     }

@@ -2,6 +2,7 @@
 
 use super::{Phase, Shard};
 use crate::log::{FailureNote, Log, LogError};
+use felix_core::Offset;
 
 /// Why a shard serves nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,8 +43,8 @@ pub(super) struct Failed {
     pub(super) log: Option<Log>,
     /// Bytes of a log that is not kept which no flush made durable.
     lost_bytes: u64,
-    /// The shard was open before, so its log is there.
-    was_open: bool,
+    /// Where its log ended, if it was open before: so it is there.
+    end: Option<Offset>,
     /// Bytes written in all openings so far.
     pub(super) written: u64,
 }
@@ -55,7 +56,7 @@ impl Failed {
             failure,
             attempts: 0,
             latest: None,
-            was_open: log.is_some(),
+            end: log.as_ref().map(Log::end),
             log,
             lost_bytes: 0,
             written,
@@ -143,7 +144,15 @@ impl Shard {
 
     /// Whether its log was open since the broker started.
     pub(crate) fn was_open(&self) -> bool {
-        matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.was_open)
+        matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.end.is_some())
+    }
+
+    /// Where its log ended when it failed.
+    pub(crate) fn failed_end(&self) -> Option<Offset> {
+        match &*self.phase.borrow() {
+            Phase::Failed(failed) => failed.end,
+            Phase::Opening | Phase::Open(_) | Phase::Closed => None,
+        }
     }
 
     /// Word of a failure of its log, to be left beside it; `None`: there is none, or it was taken.

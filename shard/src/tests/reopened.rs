@@ -212,6 +212,50 @@ fn a_failed_flush_is_made_up_for_though_the_disk_did_not_even_take_word_of_it() 
 }
 
 #[test]
+fn what_the_disk_lost_is_counted_when_a_shard_is_opened_again() {
+    let rig = Rig {
+        durability: Durability::Periodic,
+        segment_bytes_max: 1 << 20,
+        ..rig(Retention::default())
+    };
+    let mut lost = 0;
+    for seed in 0..8 {
+        let simulation = Simulation::new(seed);
+        let disk = Rc::clone(simulation.disk());
+        let missing = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&missing);
+        life_of_core(&simulation, rig, &[rig], move |core| async move {
+            let router = core.router();
+            let shard = rig.stream().shard_ids().next().expect("it has one");
+            append(&router, shard).await.unwrap();
+            while metric(&core, "felix_storage_unsynced_bytes") > 0 {
+                runtime::sleep(Duration::from_millis(1)).await;
+            }
+            disk.set_faults(Faults {
+                flush: 10_000,
+                ..Faults::default()
+            });
+            for _ in 0..3 {
+                append(&router, shard).await.unwrap();
+            }
+            while !matches!(router.state(shard), Some(ShardState::Failed)) {
+                runtime::sleep(Duration::from_millis(1)).await;
+            }
+            // The kernel needs the pages, which it takes for clean.
+            disk.lose_power();
+            disk.set_faults(Faults::default());
+            opened(&router, shard).await;
+            let [_, end] = bounds(&router, shard).await;
+            let told = metric(&core, "felix_shard_lost_records_total");
+            assert_eq!(told, 4 - end.to_wire(), "{end:?}");
+            seen.set(told);
+        });
+        lost += missing.get();
+    }
+    assert!(lost > 0, "no disk lost anything");
+}
+
+#[test]
 fn shards_that_failed_together_write_their_segments_once_more_one_after_the_other() {
     let rig = Rig {
         shards: 4,
