@@ -58,6 +58,12 @@ impl CpuList {
         Self(cpus.into_iter().collect())
     }
 
+    /// How many there are: of each a core.
+    #[must_use]
+    pub(crate) fn count(&self) -> u16 {
+        u16::try_from(self.0.len()).expect("a CPU list has few entries")
+    }
+
     /// The processors.
     #[must_use]
     pub(crate) fn cpus(&self) -> &[usize] {

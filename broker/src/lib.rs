@@ -33,6 +33,7 @@ mod kafka_core;
 mod listeners;
 mod logging;
 mod mailbox;
+mod ports;
 mod probe;
 mod prober;
 mod readiness;

@@ -1,6 +1,7 @@
 //! The Kafka listeners of all cores, bound before any core runs, and what clients are told of
 //! them.
 
+use crate::ports;
 use crate::settings::{Kafka, Settings};
 use felix_core::topology::{Address, Topology};
 use felix_net::Bound;
@@ -33,6 +34,7 @@ impl Listeners {
     /// # Errors
     /// A sentence that names the address and the cure.
     pub(crate) fn bind(kafka: &Kafka, settings: &Settings, cores: u16) -> Result<Self, String> {
+        ports::judge(settings, cores)?;
         let group = Bound::group(kafka.listen, usize::from(cores))
             .map_err(|error| refusal(&error, "FELIX_KAFKA_LISTEN"))?;
         let shared = group
@@ -40,10 +42,13 @@ impl Listeners {
             .expect("there is at least one core")
             .local_addr();
         let mut own = Vec::new();
-        if let Some(base) = kafka.core_port_base {
-            for core in 0..cores {
-                own.push(core_port(shared, base, core)?);
-            }
+        for core in 0..cores {
+            let Some(address) = ports::of_core(kafka, shared.ip(), core)? else {
+                break;
+            };
+            let group = Bound::group(address, 1)
+                .map_err(|error| refusal(&error, "FELIX_KAFKA_CORE_PORT_BASE"))?;
+            own.extend(group);
         }
         let topology = topology(kafka, settings, cores, shared, &own);
         let mut own = own.into_iter();
@@ -60,21 +65,6 @@ impl Listeners {
             shared,
         })
     }
-}
-
-fn core_port(shared: SocketAddr, base: u16, core: u16) -> Result<Bound, String> {
-    let port = match base {
-        0 => 0,
-        base => base.checked_add(core).ok_or_else(|| {
-            format!(
-                "core {core} would listen on port {base} + {core}, which is no port; lower \
-                 FELIX_KAFKA_CORE_PORT_BASE"
-            )
-        })?,
-    };
-    let group = Bound::group(SocketAddr::new(shared.ip(), port), 1)
-        .map_err(|error| refusal(&error, "FELIX_KAFKA_CORE_PORT_BASE"))?;
-    Ok(group.into_iter().next().expect("one was asked for"))
 }
 
 fn topology(

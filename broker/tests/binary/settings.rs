@@ -60,6 +60,10 @@ fn checked_settings_that_are_wrong_end_with_2_and_the_sentence() {
         &checked(&["--kafka-listen=127.0.0.1:0"]),
         &["FELIX_KAFKA_TLS=false"],
     );
+    let ports = ["--dev", "--cores=0,1", "--kafka-core-port-base=65535"];
+    assert_wrong(&checked(&ports), &["core 1", "65535 + 1"]);
+    let twice = ["--dev", "--kafka-core-port-base=8080"];
+    assert_wrong(&checked(&twice), &["core 0", "FELIX_BROKER_METRICS_BIND"]);
     assert_wrong(&checked(&["--config", "no/such.toml"]), &["no/such.toml"]);
 }
 
