@@ -114,8 +114,8 @@ fn complain(fault: &str, code: u8) -> ExitCode {
 
 fn not_closed(shards: usize) -> String {
     format!(
-        "ended as asked, but the logs of {shards} shard(s) that failed are not closed; the log \
-         says why, and the next start recovers them"
+        "ended as asked, but the logs of {shards} shard(s) are not closed; the log says why, \
+         and the next start recovers them"
     )
 }
 
@@ -405,7 +405,7 @@ fn launch(
 }
 
 fn core_count(choice: &Choice) -> u16 {
-    u16::try_from(choice.pinned.cpus().len()).expect("a CPU list has few entries")
+    choice.pinned.count()
 }
 
 fn shard_specs(catalog: &Catalog, storage: Option<&(DataDir, CatalogState)>) -> Vec<ShardSpec> {
