@@ -6,7 +6,6 @@ use crate::giving_way::giving_way;
 use crate::http::{self, Pages};
 use crossbeam_channel::Sender;
 use std::convert::Infallible;
-use std::fs;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::rc::Rc;
@@ -26,7 +25,7 @@ pub(crate) struct Control {
 
 impl Control {
     /// Starts serving `pages` on `listener`, probing the cores, and telling `events` of the first
-    /// signal to end. A second SIGTERM or SIGINT ends the process on the spot.
+    /// signal to end. The second one ends the process on the spot.
     ///
     /// # Errors
     /// No thread, no runtime or no signal handler can be had.
@@ -43,7 +42,7 @@ impl Control {
             Signals {
                 term: signal(SignalKind::terminate())?,
                 int: signal(SignalKind::interrupt())?,
-                hangup: hangup()?,
+                hangup: signal(SignalKind::hangup())?,
             }
         };
         listener.set_nonblocking(true)?;
@@ -78,27 +77,8 @@ impl Control {
 struct Signals {
     term: Signal,
     int: Signal,
-    hangup: Option<Signal>,
-}
-
-/// That the terminal is gone, unless whoever started the broker wants it to stay then (nohup(1)).
-fn hangup() -> io::Result<Option<Signal>> {
-    if is_ignored(SignalKind::hangup())? {
-        return Ok(None);
-    }
-    signal(SignalKind::hangup()).map(Some)
-}
-
-/// Whether the process was started with this signal ignored.
-fn is_ignored(signal: SignalKind) -> io::Result<bool> {
-    // proc_pid_status(5): a mask in hexadecimal digits, the lowest bit for signal 1.
-    let status = fs::read_to_string("/proc/self/status")?;
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    Ok((mask >> (signal.as_raw_value() - 1)) & 1 == 1)
+    /// Ends nothing: it asks servers to read their files anew.
+    hangup: Signal,
 }
 
 impl Signals {
@@ -106,8 +86,6 @@ impl Signals {
         let first = self.next().await;
         // The other end lives as long as the process does anything.
         drop(events.send(Event::Signal(first)));
-        // A terminal that goes, and its shell, say so more than once; nobody is impatient.
-        self.hangup = None;
         let second = self.next().await;
         drop(writeln!(
             io::stderr(),
@@ -122,10 +100,8 @@ impl Signals {
             if self.term.poll_recv(cx).is_ready() {
                 return std::task::Poll::Ready("SIGTERM");
             }
-            if let Some(hangup) = &mut self.hangup
-                && hangup.poll_recv(cx).is_ready()
-            {
-                return std::task::Poll::Ready("SIGHUP");
+            while let std::task::Poll::Ready(Some(())) = self.hangup.poll_recv(cx) {
+                tracing::info!("SIGHUP: there is no file that is read anew while the broker runs");
             }
             self.int.poll_recv(cx).map(|_| "SIGINT")
         })

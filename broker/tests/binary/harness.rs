@@ -77,24 +77,13 @@ impl Broker {
 
     /// Starts a broker with these flags alone, and waits until it is ready.
     pub(crate) fn start_with(flags: &[&str]) -> Self {
-        Self::spawn(command(flags))
+        let mut broker = Self::spawn(flags);
+        broker.line("ready");
+        broker
     }
 
-    /// The same of a broker that is started as nohup(1) does.
-    pub(crate) fn start_deaf_to_hangups(flags: &[&str]) -> Self {
-        let broker = command(flags);
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]);
-        shell.arg(broker.get_program()).args(broker.get_args());
-        for (name, value) in broker.get_envs() {
-            assert_eq!(value, None, "variables are only taken away");
-            shell.env_remove(name);
-        }
-        shell.stdin(Stdio::null()).stdout(Stdio::piped());
-        Self::spawn(shell)
-    }
-
-    fn spawn(mut command: Command) -> Self {
+    fn spawn(flags: &[&str]) -> Self {
+        let mut command = command(flags);
         let mut child = command.stderr(Stdio::inherit()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = channel();
@@ -106,13 +95,11 @@ impl Broker {
                 }
             }
         });
-        let mut broker = Self {
+        Self {
             child,
             lines,
             seen: Vec::new(),
-        };
-        broker.line("ready");
-        broker
+        }
     }
 
     /// The first log line with this message, once it is there.
