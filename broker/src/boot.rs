@@ -15,7 +15,7 @@ use crate::probe::{self, Needs};
 use crate::prober::Prober;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
-use crate::{blocking, catalog_file, check, dev, logging, shutdown, stream_dirs};
+use crate::{blocking, catalog_file, check, dev, logging, ports, shutdown, stream_dirs};
 use crossbeam_channel::Receiver;
 use felix_core::stalls::StallBounds;
 use felix_core::{Catalog, CpuId, Generation, ShardId};
@@ -178,6 +178,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         reason = choice.reason,
         "cores"
     );
+    ports::judge(settings, cores)?;
     let (mut storage, catalog) = open_catalog(settings)?;
     let shards = catalog
         .streams()

@@ -34,7 +34,6 @@ impl Listeners {
     /// # Errors
     /// A sentence that names the address and the cure.
     pub(crate) fn bind(kafka: &Kafka, settings: &Settings, cores: u16) -> Result<Self, String> {
-        ports::judge(settings, cores)?;
         let group = Bound::group(kafka.listen, usize::from(cores))
             .map_err(|error| refusal(&error, "FELIX_KAFKA_LISTEN"))?;
         let shared = group

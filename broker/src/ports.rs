@@ -65,8 +65,14 @@ fn take(
 
 /// Whether the kernel gives only one of them away.
 fn meet(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_everywhere = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() != 0 && one.port() == other.port() && (one.ip() == other.ip() || is_everywhere)
+    let [one_ip, other_ip] = [one, other].map(|address| address.ip().to_canonical());
+    let is_same = one_ip == other_ip || covers(one_ip, other_ip) || covers(other_ip, one_ip);
+    one.port() != 0 && one.port() == other.port() && is_same
+}
+
+/// Whether `all` stands for every address of its kind, and `one` is of it. `[::]` takes both kinds.
+fn covers(all: IpAddr, one: IpAddr) -> bool {
+    all.is_unspecified() && (all.is_ipv6() || one.is_ipv4())
 }
 
 #[cfg(test)]
@@ -117,6 +123,14 @@ mod tests {
                 assert!(refused.contains(part), "no {part} in {refused}");
             }
         }
+        let mapped = "--broker-metrics-bind=[::ffff:127.0.0.1]:9200";
+        judged(&[kafka, mapped], 1).unwrap_err();
+        let everywhere = "--broker-metrics-bind=0.0.0.0:9200";
+        judged(&[kafka, everywhere], 1).unwrap_err();
+        assert_eq!(
+            judged(&["--kafka-listen=[::1]:9200", everywhere], 1),
+            Ok(())
+        );
         // Each address has ports of its own, and any free one is nobody's.
         assert_eq!(
             judged(&[kafka, "--broker-metrics-bind=127.0.0.2:9200"], 2),

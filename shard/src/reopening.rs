@@ -93,19 +93,19 @@ impl Owner {
         }
     }
 
-    /// What a log had and has no more, now that it is open again.
-    fn tell_lost(&self, shard: &str, before: Option<Offset>, end: Offset) {
-        let records = before.map_or(0, |before| before.get().saturating_sub(end.get()));
+    /// What readers were shown of a log that it has no more, now that it is open again.
+    fn tell_lost(&self, shard: &str, mark: Option<Offset>, end: Offset) {
+        let records = mark.map_or(0, |mark| mark.get().saturating_sub(end.get()));
         self.metrics().lost_records.add(records);
         if records > 0 {
-            tracing::error!(shard, records, from = %end, "the disk lost records");
+            tracing::error!(shard, records, from = %end, "the disk lost acknowledged records");
         }
     }
 
     /// One attempt; whether the shard is open. `pause`: to the next one.
     async fn try_again(self: &Rc<Self>, shard: &Rc<Shard>, pause: Duration) -> bool {
         let name = &*shard.spec().name;
-        let failed_end = shard.failed_end();
+        let mark = shard.failed_mark();
         let opening = Box::pin(self.open_log(shard));
         let Some(opened) = self.unless_closing(opening).await else {
             return false;
@@ -114,7 +114,7 @@ impl Owner {
             Ok(log) => {
                 self.metrics().reopened.increment();
                 let generation = log.generation();
-                self.tell_lost(name, failed_end, log.end());
+                self.tell_lost(name, mark, log.end());
                 self.take_log(shard, log);
                 self.look_after_opened(shard);
                 while self.forget_producers() {

@@ -2,6 +2,10 @@
 //! those that were not used for a while are closed and opened again when they are wanted. A file with
 //! writes that no flush has made durable stays open: the kernel reports a failed write-back to
 //! whoever had the file open, and nobody else need ever hear of it.
+//!
+//! Where the process may open no more, another is closed for the one that is wanted, but none that was
+//! appended to lately: it could not be opened again either, and one read or roll is not worth all
+//! appends to another log.
 
 use glommio::io::BufferedFile;
 use std::cell::{Cell, RefCell};
@@ -10,11 +14,15 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
 
 use super::sys;
 
 /// Files of one core that are looked at in one go for one to close.
 const LOOKS_MAX: usize = 64;
+
+/// A file that was not appended to for so long may be closed for the want of a descriptor.
+const LATELY: Duration = Duration::from_secs(60);
 
 thread_local! {
     static DESCRIPTORS: Descriptors = Descriptors::default();
@@ -37,20 +45,43 @@ pub(super) fn swept() -> usize {
     DESCRIPTORS.with(|descriptors| descriptors.swept.get())
 }
 
-/// Closes a file that is only read because there is no descriptor left for another. Whether one was.
-pub(super) fn make_room() -> bool {
-    DESCRIPTORS.with(|descriptors| descriptors.close_one(Slot::close_read))
+/// From now on no file was appended to lately, unless it is again.
+#[cfg(test)]
+pub(super) fn age() {
+    DESCRIPTORS.with(|descriptors| {
+        for _ in 0..2 {
+            descriptors.age.set(descriptors.age.get() + 1);
+        }
+    });
 }
 
-/// The open files of a core, in the order in which they were opened.
+/// Closes a file, because there is no descriptor left for another. Whether one was.
+pub(super) fn make_room() -> bool {
+    DESCRIPTORS.with(Descriptors::close_for_want)
+}
+
+/// What a file is open for, as far as is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Purpose {
+    #[default]
+    Reads,
+    Appends,
+}
+
+/// The open files of a core.
 struct Descriptors {
     files_max: Cell<usize>,
     open: Cell<usize>,
-    /// Each once. Some are closed meanwhile, or gone.
-    order: RefCell<VecDeque<Weak<Slot>>>,
+    /// In the order in which they were opened or passed over; one that has got another purpose is in
+    /// both. Some are closed meanwhile, or gone.
+    reads: RefCell<VecDeque<Weak<Slot>>>,
+    appends: RefCell<VecDeque<Weak<Slot>>>,
     /// How many there are when those that are closed are taken out: twice as many as were left the last
     /// time, so that an opening costs the same however many files there are.
     swept_at: Cell<usize>,
+    /// Counts times of at least `LATELY`: no append has to ask what time it is.
+    age: Cell<u64>,
+    age_began: Cell<Option<Instant>>,
     #[cfg(test)]
     swept: Cell<usize>,
 }
@@ -60,8 +91,11 @@ impl Default for Descriptors {
         Self {
             files_max: Cell::new(usize::MAX),
             open: Cell::new(0),
-            order: RefCell::default(),
+            reads: RefCell::default(),
+            appends: RefCell::default(),
             swept_at: Cell::new(LOOKS_MAX),
+            age: Cell::new(0),
+            age_began: Cell::new(None),
             #[cfg(test)]
             swept: Cell::new(0),
         }
@@ -71,51 +105,111 @@ impl Default for Descriptors {
 impl Descriptors {
     fn opened(&self, slot: &Rc<Slot>) {
         self.open.set(self.open.get() + 1);
-        if !slot.listed.replace(true) {
-            self.sweep();
-            self.order.borrow_mut().push_back(Rc::downgrade(slot));
+        self.grow_older();
+        if slot.listed.get() != Some(slot.purpose.get()) {
+            self.list(slot);
         }
         self.trim();
     }
 
-    /// Takes out files that are closed, where there are many in the list.
+    fn of(&self, purpose: Purpose) -> &RefCell<VecDeque<Weak<Slot>>> {
+        match purpose {
+            Purpose::Reads => &self.reads,
+            Purpose::Appends => &self.appends,
+        }
+    }
+
+    fn list(&self, slot: &Rc<Slot>) {
+        self.sweep();
+        let purpose = slot.purpose.get();
+        slot.listed.set(Some(purpose));
+        let mut list = self.of(purpose).borrow_mut();
+        list.push_back(Rc::downgrade(slot));
+    }
+
+    /// Takes out files that are closed, where there are many in the lists.
     fn sweep(&self) {
-        let mut order = self.order.borrow_mut();
-        if order.len() < self.swept_at.get() {
+        let listed = self.reads.borrow().len() + self.appends.borrow().len();
+        if listed < self.swept_at.get() {
             return;
         }
         #[cfg(test)]
-        self.swept.set(self.swept.get() + order.len());
-        order.retain(|slot| {
-            let slot = slot.upgrade();
-            slot.is_some_and(|slot| {
-                slot.listed.set(slot.is_open());
-                slot.is_open()
-            })
-        });
-        self.swept_at.set(2 * order.len() + LOOKS_MAX);
+        self.swept.set(self.swept.get() + listed);
+        let mut left = 0;
+        for purpose in [Purpose::Reads, Purpose::Appends] {
+            let mut list = self.of(purpose).borrow_mut();
+            list.retain(|slot| {
+                let listed = slot
+                    .upgrade()
+                    .filter(|slot| slot.listed.get() == Some(purpose));
+                listed.is_some_and(|slot| {
+                    if !slot.is_open() {
+                        slot.listed.set(None);
+                    }
+                    slot.is_open()
+                })
+            });
+            left += list.len();
+        }
+        self.swept_at.set(2 * left + LOOKS_MAX);
+    }
+
+    /// A slot's purpose has changed.
+    fn moved(&self, slot: &Rc<Slot>) {
+        if slot.is_open() {
+            self.list(slot);
+        }
+    }
+
+    fn grow_older(&self) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "descriptors are the process's, and run out in its time"
+        )]
+        let now = Instant::now();
+        let began = self.age_began.get();
+        if began.is_none_or(|began| now.duration_since(began) >= LATELY) {
+            self.age_began.set(Some(now));
+            self.age.set(self.age.get() + 1);
+        }
     }
 
     fn trim(&self) {
-        while self.open.get() > self.files_max.get() && self.close_one(Slot::close) {}
+        while self.open.get() > self.files_max.get() && self.close_any(|_| true) {}
     }
 
-    /// Closes the file that was opened first, of those that nobody uses, that were not used since
-    /// they were last passed over, and that have nothing to lose.
-    fn close_one(&self, close: impl Fn(&Slot) -> bool) -> bool {
-        for _ in 0..LOOKS_MAX {
-            let first = self.order.borrow_mut().pop_front();
-            let Some(first) = first else { return false };
-            let Some(slot) = first.upgrade() else {
+    fn close_for_want(&self) -> bool {
+        self.grow_older();
+        self.close_any(|slot| slot.appended.get() + 1 < self.age.get())
+    }
+
+    /// Closes one that is only read, or one of those that are appended to that may be closed.
+    fn close_any(&self, may: impl Fn(&Slot) -> bool) -> bool {
+        let round =
+            || self.close_one(Purpose::Reads, |_| true) || self.close_one(Purpose::Appends, &may);
+        // The second finds those that were used before the first.
+        round() || round()
+    }
+
+    /// Closes the file that was opened first, of those that are open for this, that nobody uses, that
+    /// were not used since they were last passed over, that have nothing to lose, and that may be closed.
+    fn close_one(&self, purpose: Purpose, may: impl Fn(&Slot) -> bool) -> bool {
+        let list = self.of(purpose);
+        let looks = list.borrow().len().min(LOOKS_MAX);
+        for _ in 0..looks {
+            let first = list.borrow_mut().pop_front();
+            let slot = first.as_ref().and_then(Weak::upgrade);
+            let Some(slot) = slot.filter(|slot| slot.listed.get() == Some(purpose)) else {
                 continue;
             };
-            slot.listed.set(false);
-            if close(&slot) {
+            if may(&slot) && slot.close() {
+                slot.listed.set(None);
                 return true;
             }
             if slot.is_open() {
-                slot.listed.set(true);
-                self.order.borrow_mut().push_back(first);
+                list.borrow_mut().extend(first);
+            } else {
+                slot.listed.set(None);
             }
         }
         false
@@ -149,11 +243,12 @@ impl Handle {
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     handle: RefCell<Option<Rc<Handle>>>,
-    /// It is in the core's list.
-    listed: Cell<bool>,
+    /// In which of the core's lists it is.
+    listed: Cell<Option<Purpose>>,
+    purpose: Cell<Purpose>,
     used: Cell<bool>,
-    /// It is open to be appended to.
-    grows: Cell<bool>,
+    /// The core's age when it was last appended to.
+    appended: Cell<u64>,
     /// Counts the changes that are not known to be durable.
     changes: Cell<u64>,
     durable: Cell<u64>,
@@ -193,8 +288,8 @@ impl Slot {
     }
 
     /// The file changes: it stays open until a flush has ended that began after this.
-    pub(super) fn changes(&self) {
-        self.grows.set(true);
+    pub(super) fn changes(self: &Rc<Self>) {
+        self.will_grow();
         self.changes.set(self.changes.get() + 1);
     }
 
@@ -220,20 +315,21 @@ impl Slot {
         self.close();
     }
 
-    /// It will be appended to.
-    pub(super) fn grows(&self) {
-        self.grows.set(true);
+    /// It is appended to, or about to be.
+    pub(super) fn will_grow(self: &Rc<Self>) {
+        DESCRIPTORS.with(|descriptors| {
+            self.appended.set(descriptors.age.get());
+            if self.purpose.replace(Purpose::Appends) != Purpose::Appends {
+                descriptors.moved(self);
+            }
+        });
     }
 
     /// It will not be appended to any more.
-    pub(super) fn sealed(&self) {
-        self.grows.set(false);
-    }
-
-    /// Closes the file, unless it is appended to: where no file can be opened it would not be opened
-    /// again, and one read or roll is not worth all appends to another log.
-    fn close_read(&self) -> bool {
-        !self.grows.get() && self.close()
+    pub(super) fn seal(self: &Rc<Self>) {
+        if self.purpose.replace(Purpose::Reads) != Purpose::Reads {
+            DESCRIPTORS.with(|descriptors| descriptors.moved(self));
+        }
     }
 
     fn close(&self) -> bool {
@@ -248,7 +344,7 @@ impl Slot {
 
     fn shut(&self) {
         let handle = self.handle.borrow_mut().take();
-        self.grows.set(false);
+        self.purpose.set(Purpose::Reads);
         if handle.is_some() {
             drop(handle);
             // At the end of a thread there may be nobody left who counts.

@@ -65,9 +65,9 @@ impl File {
     }
 
     /// It will not be appended to any more: where descriptors run out it may be closed.
-    pub(crate) fn sealed(&self) {
+    pub(crate) fn seal(&self) {
         match &self.kind {
-            Kind::Real(file) => file.sealed(),
+            Kind::Real(file) => file.seal(),
             #[cfg(test)]
             Kind::Memory(_) => {}
         }

@@ -80,7 +80,7 @@ impl RealFile {
     fn created(path: PathBuf, file: std::fs::File) -> Self {
         let slot: Rc<Slot> = Rc::default();
         slot.put(Handle::new(file));
-        slot.grows();
+        slot.will_grow();
         Self {
             slot,
             path: RefCell::new(path),
@@ -93,8 +93,8 @@ impl RealFile {
     }
 
     /// It will not be appended to any more.
-    pub(super) fn sealed(&self) {
-        self.slot.sealed();
+    pub(super) fn seal(&self) {
+        self.slot.seal();
     }
 
     /// It will not be used soon.
@@ -464,19 +464,45 @@ mod tests {
                 file.write_at(b"abc", 0).unwrap();
                 file.flush().await.unwrap();
             }
-            sealed.sealed();
+            sealed.seal();
             while descriptors::make_room() {}
             let files = [&new, &sealed, &written, &read];
-            let open = files.map(|file| file.slot.is_open());
-            assert_eq!(open, [true, false, true, false]);
-            // It is a limit of its own that closes them, for those that are used more.
-            descriptors::keep_open(0);
-            new.flush().await.unwrap();
-            assert!(!written.slot.is_open());
-            assert_eq!(
-                &written.read(0, 3, Patience::Wait).await.unwrap()[..],
-                b"abc"
-            );
+            let open = || files.map(|file| file.slot.is_open());
+            assert_eq!(open(), [true, false, true, false]);
+            // Those that were not appended to for a while go as well, but not while they may lose something.
+            descriptors::age();
+            written.write_at(b"d", 3).unwrap();
+            descriptors::age();
+            while descriptors::make_room() {}
+            assert_eq!(open(), [false, false, true, false]);
+            written.flush().await.unwrap();
+            while descriptors::make_room() {}
+            assert_eq!(open(), [false; 4]);
+            let bytes = written.read(0, 4, Patience::Wait).await.unwrap();
+            assert_eq!(&bytes[..], b"abcd");
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_only_read_is_found_behind_many_that_are_appended_to() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let create = |number: usize| RealFile::create(dir.path().join(number.to_string()));
+            let files: Vec<_> = (0..200).map(|number| create(number).unwrap()).collect();
+            assert!(!descriptors::make_room());
+            for sealed in [199, 100] {
+                files[sealed].seal();
+                assert!(descriptors::make_room());
+                assert!(!files[sealed].slot.is_open());
+            }
+            assert!(!descriptors::make_room());
+            // One that is opened to be read may be appended to later.
+            assert_eq!(files[100].size(Patience::Wait).await.unwrap(), 0);
+            files[100].write_at(b"abc", 0).unwrap();
+            files[100].flush().await.unwrap();
+            assert!(!descriptors::make_room());
+            let open = files.iter().filter(|file| file.slot.is_open());
+            assert_eq!(open.count(), 199);
         });
     }
 

@@ -389,7 +389,7 @@ impl Segment {
     /// Completes the indexes: no batch follows.
     pub(super) fn seal(&self) {
         self.is_sealed.set(true);
-        self.log.sealed();
+        self.log.seal();
         if let Some(indexes) = self.indexes.borrow_mut().as_mut() {
             indexes.seal();
         }

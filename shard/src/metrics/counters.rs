@@ -241,7 +241,7 @@ impl CoreMetrics {
             ),
             (
                 "felix_shard_lost_records_total",
-                "Records that a failed shard had taken and that were not in its log when it was opened again.",
+                "Records below the high watermark of a failed shard that were not in its log when it was opened again.",
                 &self.lost_records,
             ),
         ]

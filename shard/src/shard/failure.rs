@@ -43,20 +43,21 @@ pub(super) struct Failed {
     pub(super) log: Option<Log>,
     /// Bytes of a log that is not kept which no flush made durable.
     lost_bytes: u64,
-    /// Where its log ended, if it was open before: so it is there.
-    end: Option<Offset>,
+    /// The high watermark, if the shard was open before: so its log is there.
+    mark: Option<Offset>,
     /// Bytes written in all openings so far.
     pub(super) written: u64,
 }
 
 impl Failed {
     /// A log is only kept for a flush that would be believed. `written`: since the first opening.
-    pub(super) fn new(failure: Failure, log: Option<Log>, written: u64) -> Self {
+    pub(super) fn new(failure: Failure, open: Option<(Log, Offset)>, written: u64) -> Self {
+        let (log, mark) = open.unzip();
         let mut failed = Self {
             failure,
             attempts: 0,
             latest: None,
-            end: log.as_ref().map(Log::end),
+            mark,
             log,
             lost_bytes: 0,
             written,
@@ -144,13 +145,13 @@ impl Shard {
 
     /// Whether its log was open since the broker started.
     pub(crate) fn was_open(&self) -> bool {
-        matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.end.is_some())
+        matches!(&*self.phase.borrow(), Phase::Failed(failed) if failed.mark.is_some())
     }
 
-    /// Where its log ended when it failed.
-    pub(crate) fn failed_end(&self) -> Option<Offset> {
+    /// The high watermark when it failed.
+    pub(crate) fn failed_mark(&self) -> Option<Offset> {
         match &*self.phase.borrow() {
-            Phase::Failed(failed) => failed.end,
+            Phase::Failed(failed) => failed.mark,
             Phase::Opening | Phase::Open(_) | Phase::Closed => None,
         }
     }

@@ -35,7 +35,7 @@ impl Shard {
     pub(crate) fn fail(&self, failure: Failure) -> Effects {
         let mut phase = self.phase.borrow_mut();
         let mut written = 0;
-        let log = match std::mem::replace(&mut *phase, Phase::Opening) {
+        let open = match std::mem::replace(&mut *phase, Phase::Opening) {
             Phase::Opening => None,
             Phase::Open(open) => {
                 let mut open = *open;
@@ -51,7 +51,7 @@ impl Shard {
                     error: ShardError::Storage(failure.reason.clone()),
                 });
                 written = open.written;
-                Some(open.log)
+                Some((open.log, open.mark))
             }
             // The first reason is the one that explains.
             earlier @ (Phase::Failed(_) | Phase::Closed) => {
@@ -59,7 +59,7 @@ impl Shard {
                 return Effects::default();
             }
         };
-        let failed = Failed::new(failure, log, written);
+        let failed = Failed::new(failure, open, written);
         let dirty = failed.is_dirty();
         self.note_unflushed(failed.last_flush_bytes());
         if !dirty {

@@ -3,9 +3,9 @@
 use super::simulated::{life, life_of_core};
 use super::{Never, Rig, batches, metric};
 use crate::disk::Dir;
-use crate::disk::memory::Faults;
+use crate::disk::memory::{Faults, MemoryDisk};
 use crate::runtime::simulated::{self, SimulatedClock, Simulation};
-use crate::{Router, runtime};
+use crate::{Core, Router, runtime};
 use felix_core::batch::BatchBuilder;
 use felix_core::shards::{Acks, Append, Fetch, FetchPart, ShardState};
 use felix_core::{
@@ -211,48 +211,67 @@ fn a_failed_flush_is_made_up_for_though_the_disk_did_not_even_take_word_of_it() 
     });
 }
 
-#[test]
-fn what_the_disk_lost_is_counted_when_a_shard_is_opened_again() {
-    let rig = Rig {
-        durability: Durability::Periodic,
-        segment_bytes_max: 1 << 20,
-        ..rig(Retention::default())
-    };
-    let mut lost = 0;
-    for seed in 0..8 {
-        let simulation = Simulation::new(seed);
-        let disk = Rc::clone(simulation.disk());
-        let missing = Rc::new(Cell::new(0));
-        let seen = Rc::clone(&missing);
-        life_of_core(&simulation, rig, &[rig], move |core| async move {
-            let router = core.router();
-            let shard = rig.stream().shard_ids().next().expect("it has one");
-            append(&router, shard).await.unwrap();
-            while metric(&core, "felix_storage_unsynced_bytes") > 0 {
-                runtime::sleep(Duration::from_millis(1)).await;
-            }
-            disk.set_faults(Faults {
-                flush: 10_000,
-                ..Faults::default()
-            });
-            for _ in 0..3 {
-                append(&router, shard).await.unwrap();
-            }
-            while !matches!(router.state(shard), Some(ShardState::Failed)) {
-                runtime::sleep(Duration::from_millis(1)).await;
-            }
-            // The kernel needs the pages, which it takes for clean.
-            disk.lose_power();
-            disk.set_faults(Faults::default());
-            opened(&router, shard).await;
-            let [_, end] = bounds(&router, shard).await;
-            let told = metric(&core, "felix_shard_lost_records_total");
-            assert_eq!(told, 4 - end.to_wire(), "{end:?}");
-            seen.set(told);
-        });
-        lost += missing.get();
+/// Appends three batches that the disk fails to flush, and waits until the shard is open again, which
+/// the disk lets happen at the second attempt. Where the log ended before, and where it ends now.
+async fn fails(core: &Core, disk: &MemoryDisk, shard: ShardId) -> [Offset; 2] {
+    let router = core.router();
+    while metric(core, "felix_storage_unsynced_bytes") > 0 {
+        runtime::sleep(Duration::from_millis(1)).await;
     }
-    assert!(lost > 0, "no disk lost anything");
+    let [_, before] = bounds(&router, shard).await;
+    disk.set_faults(Faults {
+        flush: 10_000,
+        ..Faults::default()
+    });
+    let mut taken = 0;
+    for _ in 0..3 {
+        taken += u64::from(append(&router, shard).await.is_ok());
+    }
+    while !matches!(router.state(shard), Some(ShardState::Failed)) {
+        runtime::sleep(Duration::from_millis(1)).await;
+    }
+    let attempts = || metric(core, "felix_shard_reopen_failures_total");
+    let first = attempts();
+    while attempts() == first {
+        runtime::sleep(STEP).await;
+    }
+    // The kernel needs the pages, which it takes for clean.
+    disk.lose_power();
+    disk.set_faults(Faults::default());
+    opened(&router, shard).await;
+    let [_, end] = bounds(&router, shard).await;
+    [before.after(taken), end]
+}
+
+#[test]
+fn acknowledged_records_that_the_disk_lost_are_counted_when_a_shard_is_opened_again() {
+    for durability in [Durability::Periodic, Durability::OnCommit] {
+        let rig = Rig {
+            durability,
+            segment_bytes_max: 1 << 20,
+            ..rig(Retention::default())
+        };
+        let all = Rc::new(Cell::new(0));
+        for seed in 0..8 {
+            let simulation = Simulation::new(seed);
+            let disk = Rc::clone(simulation.disk());
+            let all = Rc::clone(&all);
+            life_of_core(&simulation, rig, &[rig], move |core| async move {
+                let shard = rig.stream().shard_ids().next().expect("it has one");
+                append(&core.router(), shard).await.unwrap();
+                let mut lost = 0;
+                for _ in 0..2 {
+                    let [acknowledged, end] = fails(&core, &disk, shard).await;
+                    lost += (acknowledged.to_wire() - end.to_wire()).max(0);
+                    let told = metric(&core, "felix_shard_lost_records_total");
+                    assert_eq!(told, lost, "{acknowledged:?} {end:?}");
+                }
+                all.set(all.get() + lost);
+            });
+        }
+        // What an `on_commit` shard did not flush it has not acknowledged.
+        assert_eq!(all.get() > 0, durability == Durability::Periodic);
+    }
 }
 
 #[test]
