@@ -107,6 +107,7 @@ impl Core {
             .map(|port| Rc::new(Port::new(port)))
             .collect();
         disk::keep_open(config.files_max);
+        disk::keep_time(Rc::clone(&clock));
         let interval = config.flush_interval;
         let retention_interval = config.retention_interval;
         let watch = Rc::clone(&stalls);

@@ -7,6 +7,7 @@
 //! appended to lately: it could not be opened again either, and one read or roll is not worth all
 //! appends to another log.
 
+use felix_core::{Clock, Monotonic};
 use glommio::io::BufferedFile;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::rc::{Rc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::sys;
 
@@ -34,6 +35,11 @@ pub(crate) fn keep_open(files_max: usize) {
     DESCRIPTORS.with(|descriptors| descriptors.files_max.set(files_max));
 }
 
+/// What time it is on this core, from now on. Without a clock no file is known to be idle.
+pub(crate) fn keep_time(clock: Rc<dyn Clock>) {
+    DESCRIPTORS.with(|descriptors| *descriptors.clock.borrow_mut() = Some(clock));
+}
+
 /// Files of this core that are open.
 pub(crate) fn open_files() -> usize {
     DESCRIPTORS.with(|descriptors| descriptors.open.get())
@@ -43,16 +49,6 @@ pub(crate) fn open_files() -> usize {
 #[cfg(test)]
 pub(super) fn swept() -> usize {
     DESCRIPTORS.with(|descriptors| descriptors.swept.get())
-}
-
-/// From now on no file was appended to lately, unless it is again.
-#[cfg(test)]
-pub(super) fn age() {
-    DESCRIPTORS.with(|descriptors| {
-        for _ in 0..2 {
-            descriptors.age.set(descriptors.age.get() + 1);
-        }
-    });
 }
 
 /// Closes a file, because there is no descriptor left for another. Whether one was.
@@ -81,7 +77,8 @@ struct Descriptors {
     swept_at: Cell<usize>,
     /// Counts times of at least `LATELY`: no append has to ask what time it is.
     age: Cell<u64>,
-    age_began: Cell<Option<Instant>>,
+    age_began: Cell<Monotonic>,
+    clock: RefCell<Option<Rc<dyn Clock>>>,
     #[cfg(test)]
     swept: Cell<usize>,
 }
@@ -95,7 +92,8 @@ impl Default for Descriptors {
             appends: RefCell::default(),
             swept_at: Cell::new(LOOKS_MAX),
             age: Cell::new(0),
-            age_began: Cell::new(None),
+            age_began: Cell::new(Monotonic(Duration::ZERO)),
+            clock: RefCell::default(),
             #[cfg(test)]
             swept: Cell::new(0),
         }
@@ -162,14 +160,12 @@ impl Descriptors {
     }
 
     fn grow_older(&self) {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "descriptors are the process's, and run out in its time"
-        )]
-        let now = Instant::now();
-        let began = self.age_began.get();
-        if began.is_none_or(|began| now.duration_since(began) >= LATELY) {
-            self.age_began.set(Some(now));
+        let clock = self.clock.borrow();
+        let Some(now) = clock.as_ref().map(|clock| clock.monotonic()) else {
+            return;
+        };
+        if now.until(self.age_began.get()) >= LATELY {
+            self.age_began.set(now);
             self.age.set(self.age.get() + 1);
         }
     }

@@ -24,7 +24,7 @@ mod sys;
 
 pub use crate::runtime::breathe;
 pub use calls::Calls;
-pub(crate) use descriptors::{keep_open, open_files};
+pub(crate) use descriptors::{keep_open, keep_time, open_files};
 pub use dir::{Dir, ReplaceError};
 pub use file::{File, Patience};
 pub use free::Free;

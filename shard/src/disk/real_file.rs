@@ -307,9 +307,23 @@ fn plain(error: GlommioError<()>) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use felix_core::{Clock, Monotonic, Timestamp};
     use futures_util::FutureExt;
     use glommio::{LocalExecutorBuilder, Placement};
     use std::future::Future;
+
+    /// A clock that is turned by hand.
+    struct Turned(Cell<Duration>);
+
+    impl Clock for Turned {
+        fn wall(&self) -> Timestamp {
+            unreachable!("nobody asks a disk for the time of day")
+        }
+
+        fn monotonic(&self) -> Monotonic {
+            Monotonic(self.0.get())
+        }
+    }
 
     fn run<T>(test: impl Future<Output = T>) -> T {
         LocalExecutorBuilder::new(Placement::Unbound)
@@ -451,6 +465,8 @@ mod tests {
     #[test]
     fn where_descriptors_run_out_files_that_are_appended_to_stay_open_and_others_do_not() {
         run(async {
+            let clock = Rc::new(Turned(Cell::new(Duration::from_secs(3600))));
+            descriptors::keep_time(Rc::<Turned>::clone(&clock));
             let dir = tempfile::tempdir().unwrap();
             let path = |name: &str| dir.path().join(name);
             let new = RealFile::create(path("new")).unwrap();
@@ -470,10 +486,14 @@ mod tests {
             let open = || files.map(|file| file.slot.is_open());
             assert_eq!(open(), [true, false, true, false]);
             // Those that were not appended to for a while go as well, but not while they may lose something.
-            descriptors::age();
+            let minutes_later = || {
+                for _ in 0..2 {
+                    clock.0.set(clock.0.get() + Duration::from_secs(60));
+                    while descriptors::make_room() {}
+                }
+            };
             written.write_at(b"d", 3).unwrap();
-            descriptors::age();
-            while descriptors::make_room() {}
+            minutes_later();
             assert_eq!(open(), [false, false, true, false]);
             written.flush().await.unwrap();
             while descriptors::make_room() {}
