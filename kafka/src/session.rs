@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection.
 
-use felix_core::Principal;
 use felix_core::memory::Origin;
+use felix_core::{CertificateNames, Principal};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -15,6 +15,8 @@ pub struct Peer {
     pub name: String,
     /// Whom the memory that it holds is counted for.
     pub origin: Origin,
+    /// What its certificate says, where it has shown one and the listener asks for it.
+    pub certificate: Option<Rc<CertificateNames>>,
 }
 
 impl From<SocketAddr> for Peer {
@@ -22,6 +24,7 @@ impl From<SocketAddr> for Peer {
         Self {
             name: address.to_string(),
             origin: address.ip().into(),
+            certificate: None,
         }
     }
 }
@@ -32,6 +35,7 @@ impl From<String> for Peer {
         Self {
             name,
             origin: Origin::Unknown,
+            certificate: None,
         }
     }
 }
