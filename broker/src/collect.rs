@@ -50,7 +50,7 @@ impl Collector {
             name: "felix_build_info",
             help: "The version that runs.",
             kind: Kind::Gauge,
-            label: Some(("version", env!("CARGO_PKG_VERSION").to_owned())),
+            labels: vec![("version", env!("CARGO_PKG_VERSION").to_owned())],
             value: 1.0,
         };
         Self {
@@ -115,7 +115,7 @@ impl Collector {
                 name: "felix_core_answers",
                 help: "Whether the core told its numbers in time.",
                 kind: Kind::Gauge,
-                label: Some(("core", core.to_string())),
+                labels: vec![("core", core.to_string())],
                 value: f64::from(u8::from(answered)),
             });
         }

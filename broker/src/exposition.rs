@@ -3,11 +3,9 @@
 use crate::collect::Numbers;
 use crate::troubles::Named;
 use felix_core::histogram::Snapshot;
-use felix_core::metrics::{Distribution, Kind, Sample, Unit};
+use felix_core::metrics::{Distribution, Kind, Labels, Sample, Unit};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-
-type Labels = Vec<(&'static str, String)>;
 
 /// What is shown of a distribution, next to how many there were and how long they took.
 const QUANTILES: [(&str, f64); 5] = [
@@ -29,7 +27,7 @@ enum Values {
     Summaries(Unit, BTreeMap<Labels, Snapshot>),
 }
 
-/// The page of these numbers, those of one name and label taken together.
+/// The page of these numbers, those of one name with the same labels taken together.
 #[must_use]
 pub(crate) fn page(numbers: Numbers) -> String {
     let mut families: BTreeMap<&'static str, Family> = BTreeMap::new();
@@ -59,7 +57,7 @@ fn add(families: &mut BTreeMap<&'static str, Family>, sample: Sample) {
     let Values::Numbers(kind, values) = &mut family.values else {
         unreachable!("{} is a distribution elsewhere", sample.name);
     };
-    let value = values.entry(Vec::from_iter(sample.label)).or_insert(0.0);
+    let value = values.entry(sample.labels).or_insert(0.0);
     match kind {
         Kind::Counter | Kind::Gauge => *value += sample.value,
         Kind::Maximum => *value = value.max(sample.value),
@@ -74,11 +72,10 @@ fn add_distribution(families: &mut BTreeMap<&'static str, Family>, distribution:
     let Values::Summaries(_, summaries) = &mut family.values else {
         unreachable!("{} is a number elsewhere", distribution.name);
     };
-    let labels = Vec::from_iter(distribution.label);
-    match summaries.get_mut(&labels) {
+    match summaries.get_mut(&distribution.labels) {
         Some(sum) => sum.add(&distribution.values),
         None => {
-            summaries.insert(labels, distribution.values);
+            summaries.insert(distribution.labels, distribution.values);
         }
     }
 }
@@ -193,14 +190,12 @@ mod tests {
     use felix_core::{Histogram, Monotonic};
     use std::time::Duration;
 
-    type Label = Option<(&'static str, String)>;
-
-    fn sample(name: &'static str, kind: Kind, label: Label, value: f64) -> Sample {
+    fn sample(name: &'static str, kind: Kind, labels: Labels, value: f64) -> Sample {
         Sample {
             name,
             help: "Help.",
             kind,
-            label,
+            labels,
             value,
         }
     }
@@ -214,12 +209,12 @@ mod tests {
 
     #[test]
     fn cores_are_added_up_unless_the_label_tells_them_apart() {
-        let core = |core: &str| Some(("core", core.to_owned()));
+        let core = |core: &str| vec![("core", core.to_owned())];
         let page = page_of([
             sample("felix_b", Kind::Counter, core("0"), 1.0),
-            sample("felix_a_total", Kind::Counter, None, 2.0),
+            sample("felix_a_total", Kind::Counter, Vec::new(), 2.0),
             sample("felix_b", Kind::Counter, core("1"), 4.5),
-            sample("felix_a_total", Kind::Counter, None, 3.0),
+            sample("felix_a_total", Kind::Counter, Vec::new(), 3.0),
         ]);
         assert_eq!(
             page,
@@ -232,9 +227,9 @@ mod tests {
     #[test]
     fn of_a_maximum_the_greatest_of_all_cores_is_shown() {
         let page = page_of([
-            sample("felix_a_us_max", Kind::Maximum, None, 7.0),
-            sample("felix_a_us_max", Kind::Maximum, None, 900.0),
-            sample("felix_a_us_max", Kind::Maximum, None, 30.0),
+            sample("felix_a_us_max", Kind::Maximum, Vec::new(), 7.0),
+            sample("felix_a_us_max", Kind::Maximum, Vec::new(), 900.0),
+            sample("felix_a_us_max", Kind::Maximum, Vec::new(), 30.0),
         ]);
         assert!(page.ends_with("# TYPE felix_a_us_max gauge\nfelix_a_us_max 900\n"));
     }
@@ -249,7 +244,7 @@ mod tests {
                 name: "felix_a_us",
                 help: "Help.",
                 unit: Unit::Microseconds,
-                label: None,
+                labels: Vec::new(),
                 values: histogram.snapshot(now),
             }
         };
@@ -265,7 +260,7 @@ mod tests {
              felix_a_us{quantile=\"1\"} 100\nfelix_a_us_sum 110\nfelix_a_us_count 2\n"
         );
         let labelled = Distribution {
-            label: Some(("core", "1".to_owned())),
+            labels: vec![("core", "1".to_owned())],
             values: Histogram::default().snapshot(now),
             ..core(1)
         };
@@ -286,7 +281,7 @@ mod tests {
             name,
             help: "Help.",
             unit,
-            label: None,
+            labels: Vec::new(),
             values: histogram.snapshot(now),
         };
         let text = page(Numbers {
@@ -331,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_label_cannot_break_out_of_its_line() {
-        let label = Some(("k", "a\"b\\c\nd".into()));
+        let label = vec![("k", "a\"b\\c\nd".into())];
         let text = page_of([sample("felix_a", Kind::Counter, label, 1.0)]);
         assert!(text.ends_with("felix_a{k=\"a\\\"b\\\\c\\nd\"} 1\n"));
     }

@@ -108,7 +108,7 @@ impl KafkaCore {
             SharedDoor::There(plan.door_keeper)
         };
         let doors = Rc::new(Doors::new(Door::new(bounds), shared_door));
-        let metrics: Rc<KafkaMetrics> = Rc::default();
+        let metrics = Rc::new(KafkaMetrics::new(core));
         let memory = Memory::new(plan.memory_bytes_max);
         let idle_timeout = plan.settings.idle_timeout;
         let Surroundings {

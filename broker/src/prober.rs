@@ -73,7 +73,7 @@ impl<M: From<Ping>> Prober<M> {
                 name: "felix_core_probe_us",
                 help: "From sending a core a message to the core taking it, sleep included.",
                 unit: Unit::Microseconds,
-                label: Some(("core", core.number.to_string())),
+                labels: vec![("core", core.number.to_string())],
                 values: core.answered.snapshot(now),
             });
         }
@@ -161,7 +161,8 @@ mod tests {
         answer(&mut inside, 3).await;
         let mut counts = Vec::new();
         stalls.collect(&mut |sample| {
-            if let (Some((_, label)), true) = (sample.label, sample.value > 0.0) {
+            let label = sample.labels.into_iter().next();
+            if let (Some((_, label)), true) = (label, sample.value > 0.0) {
                 counts.push((sample.name, label, sample.value));
             }
         });
@@ -213,7 +214,7 @@ mod tests {
 
         let mut probes = Vec::new();
         prober.distributions(&mut |distribution| probes.push(distribution));
-        assert_eq!(probes[0].label, Some(("core", "0".to_owned())));
+        assert_eq!(probes[0].labels, [("core", "0".to_owned())]);
         assert_eq!(probes[0].values.count(), 5);
         let longest_us = probes[0].values.quantile(1.0).unwrap();
         assert!(longest_us >= 100_000, "{longest_us}");

@@ -69,14 +69,14 @@ impl Metrics for Memory {
                 name: "felix_memory_used_bytes",
                 help: "Bytes of requests and answers held.",
                 kind: Kind::Gauge,
-                label: Some(("direction", direction.to_owned())),
+                labels: vec![("direction", direction.to_owned())],
                 value: as_value(u64::try_from(pool.used()).expect("a size fits 64 bits")),
             });
             take(Sample {
                 name: "felix_memory_waits_total",
                 help: "Times that a large request, or a Fetch of a large batch, waited for memory.",
                 kind: Kind::Counter,
-                label: Some(("direction", direction.to_owned())),
+                labels: vec![("direction", direction.to_owned())],
                 value: as_value(pool.waits()),
             });
         }

@@ -48,6 +48,9 @@ impl Gauge {
     }
 }
 
+/// What tells numbers of one name apart: keys and values.
+pub type Labels = Vec<(&'static str, String)>;
+
 /// How a sample is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -60,7 +63,7 @@ pub enum Kind {
 }
 
 /// One number at one moment, ready to leave its core. Samples of several cores with the same name
-/// and label are added up, or the greatest is taken where the kind says so.
+/// and labels are added up, or the greatest is taken where the kind says so.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
     /// Metric name, `felix_` first, unit last.
@@ -69,8 +72,8 @@ pub struct Sample {
     pub help: &'static str,
     /// How to read it.
     pub kind: Kind,
-    /// A label, if the metric has one.
-    pub label: Option<(&'static str, String)>,
+    /// Its labels.
+    pub labels: Labels,
     /// The number.
     pub value: f64,
 }
@@ -87,7 +90,7 @@ pub enum Unit {
 }
 
 /// How long something took, or how many came at once, at one moment, ready to leave its core. Those
-/// of several cores with the same name and label are added up.
+/// of several cores with the same name and labels are added up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Distribution {
     /// Metric name, `felix_` first, unit last.
@@ -96,8 +99,8 @@ pub struct Distribution {
     pub help: &'static str,
     /// What the values are.
     pub unit: Unit,
-    /// A label, if the metric has one.
-    pub label: Option<(&'static str, String)>,
+    /// Its labels.
+    pub labels: Labels,
     /// The values.
     pub values: Snapshot,
 }

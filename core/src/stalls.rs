@@ -178,19 +178,19 @@ impl Metrics for Stalls {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
         let all = Work::ALL.iter().zip(&self.counts).zip(&self.longest_us);
         for ((work, count), longest_us) in all {
-            let label = Some(("task", work.label().to_owned()));
+            let labels = vec![("task", work.label().to_owned())];
             take(Sample {
                 name: "felix_core_stalls_total",
                 help: "Times that a task held its core longer than FELIX_STALL_US.",
                 kind: Kind::Counter,
-                label: label.clone(),
+                labels: labels.clone(),
                 value: count.value() as f64,
             });
             take(Sample {
                 name: "felix_core_stall_us_max",
                 help: "The longest that a task has held its core, of those that count as stalls.",
                 kind: Kind::Maximum,
-                label,
+                labels,
                 value: longest_us.get() as f64,
             });
         }
@@ -198,7 +198,7 @@ impl Metrics for Stalls {
             name: "felix_log_left_out_total",
             help: "Lines left out of the log since there were too many of their kind.",
             kind: Kind::Counter,
-            label: Some(("kind", "stall".to_owned())),
+            labels: vec![("kind", "stall".to_owned())],
             value: self.lines.left_out() as f64,
         });
     }
@@ -266,7 +266,7 @@ mod tests {
     fn value(stalls: &Stalls, name: &str, label: &str) -> f64 {
         let mut value = None;
         stalls.collect(&mut |sample| {
-            if sample.name == name && sample.label.as_ref().is_some_and(|(_, text)| text == label) {
+            if sample.name == name && sample.labels.iter().any(|(_, text)| text == label) {
                 value = Some(sample.value);
             }
         });

@@ -1,5 +1,6 @@
 //! What a request leads to.
 
+use crate::codec::{Errors, Writer};
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 
@@ -7,7 +8,12 @@ use futures_util::future::LocalBoxFuture;
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// These bytes are sent, one piece after the other, the length prefix included.
-    Answer(Vec<Bytes>),
+    Answer {
+        /// What is sent.
+        pieces: Vec<Bytes>,
+        /// The errors it tells.
+        errors: Errors,
+    },
     /// Nothing is sent: a Produce with `acks=0`.
     Silence,
     /// The connection is closed, since the peer could not be told what went wrong in another way.
@@ -16,10 +22,18 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    /// The answer that is written.
+    pub(crate) fn written(writer: Writer) -> Self {
+        Self::Answer {
+            errors: writer.errors(),
+            pieces: writer.finish(),
+        }
+    }
+
     /// Bytes to be sent.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Answer(pieces) => pieces.iter().map(Bytes::len).sum(),
+            Self::Answer { pieces, errors: _ } => pieces.iter().map(Bytes::len).sum(),
             Self::Silence | Self::Close => 0,
         }
     }

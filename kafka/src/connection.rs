@@ -112,8 +112,8 @@ struct Connection<S, B> {
     outbound: Rc<Share>,
     pulse: Rc<Pulse>,
     turn: Turn,
-    /// One for each request under way: when a Produce was parsed.
-    produced: VecDeque<Option<Monotonic>>,
+    /// One for each request under way: what is asked, and when it was parsed.
+    asked: VecDeque<(ApiKey, Monotonic)>,
     /// What was asked last, for whoever wants to know what this connection does.
     last: Option<ApiKey>,
     _served: Served,
@@ -139,7 +139,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             outbox: Outbox::default(),
             underway: None,
             polls: Vec::new(),
-            produced: VecDeque::new(),
+            asked: VecDeque::new(),
             last: None,
         }
     }
@@ -243,18 +243,17 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             let Poll::Ready((outcome, charge)) = self.in_flight.poll_next(cx, turn_has_come) else {
                 break;
             };
-            let produced = self.produced.pop_front().flatten();
+            let asked = self.asked.pop_front();
             match outcome {
-                Outcome::Answer(pieces) => {
+                Outcome::Answer { pieces, errors } => {
                     // Given back as it is sent.
                     charge.hand_over();
                     for piece in pieces {
                         self.outbox.push(piece);
                     }
-                    if let Some(begun) = produced {
-                        let now = self.context.clock.monotonic();
-                        self.context.metrics.produce_us.record(begun, now);
-                    }
+                    let (api, begun) = asked.expect("every answer is one to a request");
+                    let now = self.context.clock.monotonic();
+                    self.context.metrics.answered(api, &errors, begun, now);
                 }
                 Outcome::Silence => {}
                 Outcome::Close => {
@@ -263,7 +262,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                     self.underway = None;
                     self.in_flight = InFlight::new(Rc::clone(&self.outbound));
                     self.outbound.stop_waiting();
-                    self.produced.clear();
+                    self.asked.clear();
                 }
             }
             answered = true;

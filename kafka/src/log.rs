@@ -156,6 +156,7 @@ impl ProtocolLog {
                 tracing::$level!(
                     peer = %session.peer,
                     client_id = &*session.client_id,
+                    software = session.software.get().map(String::as_str),
                     %api,
                     version,
                     reason,
@@ -213,7 +214,7 @@ impl Metrics for ProtocolLog {
                 name: "felix_log_left_out_total",
                 help: "Lines left out of the log since there were too many of their kind.",
                 kind: Kind::Counter,
-                label: Some(("kind", line.label().to_owned())),
+                labels: vec![("kind", line.label().to_owned())],
                 value: limit.left_out() as f64,
             });
         }

@@ -1,8 +1,11 @@
 //! What the listener counts, per CPU core.
 
-use crate::codec::ApiKey;
-use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample, Unit};
-use felix_core::{Histogram, Monotonic};
+mod of_api;
+
+use crate::codec::{ApiKey, Errors};
+use felix_core::metrics::{Counter, Distribution, Gauge, Kind, Metrics, Sample};
+use felix_core::{CpuId, Monotonic};
+use of_api::OfApi;
 
 /// Why a connection or request was refused before anything was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +54,10 @@ impl Refused {
 }
 
 /// The listener's counters on one CPU core.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KafkaMetrics {
-    requests: [Counter; ApiKey::ALL.len()],
+    core: CpuId,
+    apis: [OfApi; ApiKey::ALL.len()],
     refused: [Counter; Refused::ALL.len()],
     /// Connections served now.
     pub connections: Gauge,
@@ -73,17 +77,42 @@ pub struct KafkaMetrics {
     pub produce_bytes: Counter,
     /// Bytes of records handed to consumers.
     pub fetch_bytes: Counter,
-    /// From a Produce parsed to its answer in line to be sent, behind those before it.
-    pub produce_us: Histogram,
 }
 
 impl KafkaMetrics {
-    /// One more request of this API.
-    pub(crate) fn request(&self, api: ApiKey) {
-        let counters = ApiKey::ALL.iter().zip(&self.requests);
-        for (_, counter) in counters.filter(|(known, _)| **known == api) {
-            counter.increment();
+    /// Nothing was counted yet on this core.
+    #[must_use]
+    pub fn new(core: CpuId) -> Self {
+        Self {
+            core,
+            apis: ApiKey::ALL.map(OfApi::new),
+            refused: Default::default(),
+            connections: Gauge::default(),
+            request_bytes: Counter::default(),
+            response_bytes: Counter::default(),
+            protocol_errors: Counter::default(),
+            idle_closed: Counter::default(),
+            stalled_closed: Counter::default(),
+            produce_records: Counter::default(),
+            produce_bytes: Counter::default(),
+            fetch_bytes: Counter::default(),
         }
+    }
+
+    /// One more request of this API.
+    pub(crate) fn request(&self, api: ApiKey, version: i16) {
+        self.of(api).request(version);
+    }
+
+    /// A request that was parsed at `begun` has its answer in line to be sent.
+    pub(crate) fn answered(&self, api: ApiKey, errors: &Errors, begun: Monotonic, now: Monotonic) {
+        self.of(api).answered(errors, begun, now);
+    }
+
+    fn of(&self, api: ApiKey) -> &OfApi {
+        let mut apis = self.apis.iter();
+        apis.find(|known| known.is(api))
+            .expect("there is one for each API")
     }
 
     /// One more refusal.
@@ -122,21 +151,15 @@ fn counted(
         name,
         help,
         kind: Kind::Counter,
-        label,
+        labels: Vec::from_iter(label),
         value: counter.value() as f64,
     }
 }
 
 impl Metrics for KafkaMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
-        for (api, counter) in ApiKey::ALL.iter().zip(&self.requests) {
-            let label = Some(("api", api.name()));
-            take(counted(
-                "felix_kafka_requests_total",
-                "Requests received.",
-                label,
-                counter,
-            ));
+        for api in &self.apis {
+            api.collect(take);
         }
         for (reason, counter) in Refused::ALL.iter().zip(&self.refused) {
             let help = "Connections and requests refused before anything was done.";
@@ -151,7 +174,7 @@ impl Metrics for KafkaMetrics {
             name: "felix_kafka_connections",
             help: "Connections served now.",
             kind: Kind::Gauge,
-            label: None,
+            labels: Vec::new(),
             value: self.connections.value() as f64,
         });
         for (name, help, counter) in [
@@ -212,12 +235,8 @@ impl Metrics for KafkaMetrics {
     }
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {
-        take(Distribution {
-            name: "felix_kafka_produce_us",
-            help: "From a Produce request parsed to its answer in line to be sent.",
-            unit: Unit::Microseconds,
-            label: None,
-            values: self.produce_us.snapshot(now),
-        });
+        for api in &self.apis {
+            take(api.distribution(self.core, now));
+        }
     }
 }

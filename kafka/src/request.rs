@@ -110,7 +110,7 @@ impl Reply {
     pub(crate) fn answer(self, encode: impl FnOnce(i16, &mut Writer)) -> Outcome {
         let mut writer = self.begin();
         encode(self.version, &mut writer);
-        Outcome::Answer(writer.finish())
+        Outcome::written(writer)
     }
 
     /// The same reply in the layout of another version.

@@ -2,11 +2,12 @@
 
 use felix_core::memory::Origin;
 use felix_core::{CertificateNames, Principal};
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Characters of a client id that are kept for the log.
-const CLIENT_ID_CHARS_MAX: usize = 128;
+/// Characters of a client's name for itself, or of its library's, that are kept for the log.
+const NAME_CHARS_MAX: usize = 128;
 
 /// Where a connection comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) peer: Rc<str>,
     /// Its name for itself, from its last request.
     pub(crate) client_id: Rc<str>,
+    /// Name and version of its library, once it has told them (KIP-511).
+    pub(crate) software: Rc<OnceCell<String>>,
     /// Whom it speaks for; `None` until it has authenticated.
     pub(crate) principal: Option<Principal>,
 }
@@ -57,23 +60,34 @@ impl Session {
         Self {
             peer: peer.into(),
             client_id: "".into(),
+            software: Rc::default(),
             principal,
         }
     }
 
+    /// Notes what library it says it is. The first word counts.
+    pub(crate) fn note_software(&self, name: &str, version: &str) {
+        if name.is_empty() && version.is_empty() {
+            return;
+        }
+        let software = format!("{} {}", cut(name), cut(version));
+        // Some ask twice, and say the same again.
+        self.software.get_or_init(|| software);
+    }
+
     /// Notes the name a request gives. Most give the same one every time.
     pub(crate) fn note_client_id(&mut self, client_id: &str) {
-        let end = client_id
-            .char_indices()
-            .nth(CLIENT_ID_CHARS_MAX)
-            .map(|(at, _)| at);
-        let client_id = end
-            .and_then(|end| client_id.get(..end))
-            .unwrap_or(client_id);
+        let client_id = cut(client_id);
         if *self.client_id != *client_id {
             self.client_id = client_id.into();
         }
     }
+}
+
+/// As much of a name as is kept.
+fn cut(name: &str) -> &str {
+    let end = name.char_indices().nth(NAME_CHARS_MAX).map(|(at, _)| at);
+    end.and_then(|end| name.get(..end)).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -84,7 +98,7 @@ mod tests {
     fn a_long_client_id_is_cut_between_characters() {
         let mut session = Session::new("peer", None);
         session.note_client_id(&"\u{e9}".repeat(1000));
-        assert_eq!(*session.client_id, *"\u{e9}".repeat(CLIENT_ID_CHARS_MAX));
+        assert_eq!(*session.client_id, *"\u{e9}".repeat(NAME_CHARS_MAX));
         session.note_client_id("rdkafka");
         assert_eq!(*session.client_id, *"rdkafka");
     }

@@ -88,7 +88,7 @@ fn sample(name: &'static str, help: &'static str, kind: Kind, value: f64) -> Sam
         name,
         help,
         kind,
-        label: None,
+        labels: Vec::new(),
         value,
     }
 }

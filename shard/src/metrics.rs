@@ -252,7 +252,7 @@ impl Metrics for CoreMetrics {
             ("roll", &self.roll_lines),
         ] {
             take(Sample {
-                label: Some(("kind", kind.to_owned())),
+                labels: vec![("kind", kind.to_owned())],
                 ..counter_sample(
                     "felix_log_left_out_total",
                     "Lines left out of the log since there were too many of their kind.",
@@ -275,7 +275,7 @@ impl Metrics for CoreMetrics {
                 name,
                 help,
                 unit,
-                label: None,
+                labels: Vec::new(),
                 values: histogram.snapshot(now),
             });
         }

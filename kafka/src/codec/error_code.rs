@@ -124,6 +124,19 @@ impl ErrorCode {
         Self::UnknownTopicId,
     ];
 
+    /// The name, as Kafka spells it.
+    #[must_use]
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for (index, letter) in format!("{self:?}").char_indices() {
+            if index > 0 && letter.is_uppercase() {
+                name.push('_');
+            }
+            name.extend(letter.to_uppercase());
+        }
+        name
+    }
+
     /// The number on the wire.
     #[must_use]
     pub const fn wire(self) -> i16 {

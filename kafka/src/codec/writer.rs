@@ -1,6 +1,6 @@
 //! Writing an answer: framing we make, records we only pass on.
 
-use super::{ApiKey, ErrorCode};
+use super::{ApiKey, ErrorCode, Errors};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Framing of most answers fits this, so that they are written without growing the buffer.
@@ -20,6 +20,7 @@ pub struct Writer {
     /// Records and the length of the framing before them, in order.
     records: Vec<(usize, Bytes)>,
     records_bytes: usize,
+    errors: Errors,
     flexible: bool,
 }
 
@@ -31,6 +32,7 @@ impl Writer {
             framing: BytesMut::with_capacity(FRAMING_BYTES),
             records: Vec::new(),
             records_bytes: 0,
+            errors: Errors::default(),
             flexible: api.has_flexible_response_header(version),
         };
         // The length, known when the answer is complete.
@@ -43,6 +45,12 @@ impl Writer {
     /// From here on write compact encodings and tagged fields (`flexible`), or classic ones.
     pub(super) fn begin_body(&mut self, flexible: bool) {
         self.flexible = flexible;
+    }
+
+    /// The errors that the answer tells.
+    #[must_use]
+    pub fn errors(&self) -> Errors {
+        self.errors.clone()
     }
 
     /// The whole answer, length prefix first. No piece is empty.
@@ -96,6 +104,7 @@ impl Writer {
 
     /// An error code.
     pub fn error_code(&mut self, code: ErrorCode) {
+        self.errors.note(code);
         self.i16(code.wire());
     }
 

@@ -79,11 +79,10 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             Err(error) => return self.refuse_request(&error),
         };
         let reply = request.reply;
-        self.context.metrics.request(reply.api);
+        self.context.metrics.request(reply.api, reply.version);
         self.last = Some(reply.api);
-        let now = || self.context.clock.monotonic();
-        self.produced
-            .push_back((reply.api == ApiKey::Produce).then(now));
+        let now = self.context.clock.monotonic();
+        self.asked.push_back((reply.api, now));
         if reply.api != ApiKey::Fetch {
             // What stands behind a long poll is answered behind it, so the poll must not wait.
             self.end_polls();

@@ -18,6 +18,9 @@ pub(super) fn begin<S>(scope: &Scope<'_, S>, request: &Request) -> Result<Handle
         return Ok(Handled::Done(outcome));
     }
     let body = Body::decode(reply.version, &mut request.cursor())?;
+    scope
+        .session
+        .note_software(body.client_software_name, body.client_software_version);
     tracing::debug!(
         peer = &*scope.session.peer,
         client_id = &*scope.session.client_id,

@@ -87,7 +87,7 @@ async fn make<S: Shards>(
         turn.room().await;
     }
     Response::encode_after_topics(reply.version, &mut writer);
-    Ok(Handled::Done(Outcome::Answer(writer.finish())))
+    Ok(Handled::Done(Outcome::written(writer)))
 }
 
 fn broker(node: &Node) -> Broker<'_> {

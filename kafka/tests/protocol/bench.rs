@@ -11,7 +11,7 @@ use felix_core::shards::{Append, ShardState};
 use felix_core::stalls::{Stall, StallBounds};
 use felix_core::topology::{Address, Topology};
 use felix_core::{
-    Batch, Blocking, BrokerId, Catalog, Clock, Generation, Memory, ShardId, Stalls, Stream,
+    Batch, Blocking, BrokerId, Catalog, Clock, CpuId, Generation, Memory, ShardId, Stalls, Stream,
     StreamId,
 };
 use felix_core::{Timestamp, batch::BatchBuilder};
@@ -158,7 +158,7 @@ impl Bench {
                 cluster_id: "felix-test".into(),
             },
             memory: Memory::new(memory_bytes_max),
-            metrics: Rc::new(KafkaMetrics::default()),
+            metrics: Rc::new(KafkaMetrics::new(CpuId(0))),
             log: ProtocolLog::new(Rc::clone(&clock) as Rc<dyn Clock>),
             blocking: Rc::new(Here),
             stalls: Rc::new(Stalls::new(
@@ -264,10 +264,18 @@ impl Bench {
 
     /// Requests of an API that were begun.
     pub(crate) fn requests(&self, api: &str) -> f64 {
+        self.counted("felix_kafka_requests_total", &[("api", api)])
+    }
+
+    /// What all series of a metric that have these labels come to.
+    pub(crate) fn counted(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let mut value = 0.0;
         self.context.metrics.collect(&mut |sample: Sample| {
-            let label = sample.label.as_ref().map(|(_, value)| value.as_str());
-            if sample.name == "felix_kafka_requests_total" && label == Some(api) {
+            let has = |(key, value): &(&str, &str)| {
+                let mut own = sample.labels.iter();
+                own.any(|(known, text)| known == key && text == value)
+            };
+            if sample.name == name && labels.iter().all(has) {
                 value += sample.value;
             }
         });

@@ -108,7 +108,7 @@ impl Gauges {
         let whole = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let of_the_core: u64 = self.dirty_bytes.iter().map(|(_, bytes)| bytes).sum();
         take(Sample {
-            label: Some(("core", self.core.to_string())),
+            labels: vec![("core", self.core.to_string())],
             ..gauge_sample(
                 "felix_core_dirty_bytes",
                 "Bytes of periodic and none streams that the core has written and not flushed.",
@@ -118,7 +118,7 @@ impl Gauges {
         for (device, bytes) in &self.dirty_bytes {
             let (major, minor) = (libc::major(*device), libc::minor(*device));
             take(Sample {
-                label: Some(("device", format!("{major}:{minor}"))),
+                labels: vec![("device", format!("{major}:{minor}"))],
                 ..gauge_sample(
                     "felix_storage_dirty_bytes",
                     "Bytes of periodic and none streams written and not flushed, by the file system they are written to.",

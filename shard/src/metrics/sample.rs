@@ -12,7 +12,7 @@ pub(super) fn counter_sample(name: &'static str, help: &'static str, value: u64)
         name,
         help,
         kind: Kind::Counter,
-        label: None,
+        labels: Vec::new(),
         value: value as f64,
     }
 }
@@ -27,7 +27,7 @@ pub(super) fn gauge_sample(name: &'static str, help: &'static str, value: i64) -
         name,
         help,
         kind: Kind::Gauge,
-        label: None,
+        labels: Vec::new(),
         value: value as f64,
     }
 }
