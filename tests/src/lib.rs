@@ -48,7 +48,7 @@ pub use metrics::Metrics;
 pub use process::{Finished, Process, SIGINT, SIGKILL, SIGTERM};
 pub use random::Random;
 pub use record::Record;
-pub use scale::{codec_bytes, flights_rows, is_strict, kill_rounds, traced_answers};
+pub use scale::{codec_bytes, endurance, flights_rows, is_strict, kill_rounds, traced_answers};
 pub use shared::Shared;
 pub use small_disk::{FileSystem, SmallDisk};
 pub use stream::{Kept, Policy, Stream};

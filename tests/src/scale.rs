@@ -1,5 +1,7 @@
 //! How much a run does: a cut by default, everything with `FELIX_TESTS_FULL=1`.
 
+use std::time::Duration;
+
 fn is_full() -> bool {
     std::env::var("FELIX_TESTS_FULL").is_ok_and(|full| full == "1")
 }
@@ -38,4 +40,10 @@ pub fn is_strict() -> bool {
 #[must_use]
 pub fn traced_answers() -> usize {
     if is_full() { 800 } else { 80 }
+}
+
+/// How long clients of all kinds come and go.
+#[must_use]
+pub fn endurance() -> Duration {
+    Duration::from_secs(if is_full() { 30 * 60 } else { 20 })
 }
