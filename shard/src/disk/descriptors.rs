@@ -17,10 +17,14 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use super::sys;
+use super::{is_out_of_files, sys};
+use crate::runtime;
 
 /// Files of one core that are looked at in one go for one to close.
 const LOOKS_MAX: usize = 64;
+
+/// What the ring may take to close a file.
+const CLOSING: Duration = Duration::from_millis(1);
 
 /// A file that was not appended to for so long may be closed for the want of a descriptor.
 const LATELY: Duration = Duration::from_secs(60);
@@ -56,6 +60,32 @@ pub(super) fn make_room() -> bool {
     DESCRIPTORS.with(Descriptors::close_for_want)
 }
 
+/// Does what takes a descriptor, and again each time that none is left and a file could be closed for
+/// it. `wanted` says whether that is what it failed at, and then nothing may have come of it.
+pub(super) async fn with_room<T, E>(
+    mut attempt: impl AsyncFnMut() -> Result<T, E>,
+    wanted: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    loop {
+        match attempt().await {
+            Err(error) if wanted(&error) && make_room() => {
+                // The descriptor is free once the ring has closed it.
+                runtime::sleep(CLOSING).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// What came of something that took a descriptor on the spot. Where none was left a file is closed, so
+/// that whoever tries again finds one.
+pub(super) fn noting_want<T>(done: io::Result<T>) -> io::Result<T> {
+    if done.as_ref().is_err_and(is_out_of_files) {
+        make_room();
+    }
+    done
+}
+
 /// What a file is open for, as far as is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Purpose {
@@ -75,9 +105,6 @@ struct Descriptors {
     /// How many there are when those that are closed are taken out: twice as many as were left the last
     /// time, so that an opening costs the same however many files there are.
     swept_at: Cell<usize>,
-    /// Counts times of at least `LATELY`: no append has to ask what time it is.
-    age: Cell<u64>,
-    age_began: Cell<Monotonic>,
     clock: RefCell<Option<Rc<dyn Clock>>>,
     #[cfg(test)]
     swept: Cell<usize>,
@@ -91,8 +118,6 @@ impl Default for Descriptors {
             reads: RefCell::default(),
             appends: RefCell::default(),
             swept_at: Cell::new(LOOKS_MAX),
-            age: Cell::new(0),
-            age_began: Cell::new(Monotonic(Duration::ZERO)),
             clock: RefCell::default(),
             #[cfg(test)]
             swept: Cell::new(0),
@@ -103,7 +128,6 @@ impl Default for Descriptors {
 impl Descriptors {
     fn opened(&self, slot: &Rc<Slot>) {
         self.open.set(self.open.get() + 1);
-        self.grow_older();
         if slot.listed.get() != Some(slot.purpose.get()) {
             self.list(slot);
         }
@@ -159,15 +183,11 @@ impl Descriptors {
         }
     }
 
-    fn grow_older(&self) {
+    fn now(&self) -> Monotonic {
         let clock = self.clock.borrow();
-        let Some(now) = clock.as_ref().map(|clock| clock.monotonic()) else {
-            return;
-        };
-        if now.until(self.age_began.get()) >= LATELY {
-            self.age_began.set(now);
-            self.age.set(self.age.get() + 1);
-        }
+        clock
+            .as_ref()
+            .map_or(Monotonic::default(), |clock| clock.monotonic())
     }
 
     fn trim(&self) {
@@ -175,8 +195,8 @@ impl Descriptors {
     }
 
     fn close_for_want(&self) -> bool {
-        self.grow_older();
-        self.close_any(|slot| slot.appended.get() + 1 < self.age.get())
+        let now = self.now();
+        self.close_any(|slot| now.until(slot.appended.get()) >= LATELY)
     }
 
     /// Closes one that is only read, or one of those that are appended to that may be closed.
@@ -243,8 +263,9 @@ pub(super) struct Slot {
     listed: Cell<Option<Purpose>>,
     purpose: Cell<Purpose>,
     used: Cell<bool>,
-    /// The core's age when it was last appended to.
-    appended: Cell<u64>,
+    /// When it was made, or what was appended last was flushed. No append asks what time it is: until
+    /// it is flushed its file stays open anyway.
+    appended: Cell<Monotonic>,
     /// Counts the changes that are not known to be durable.
     changes: Cell<u64>,
     durable: Cell<u64>,
@@ -274,13 +295,9 @@ impl Slot {
         if let Some(handle) = self.get() {
             return Ok(handle);
         }
-        let open = || {
-            std::fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(path)
-        };
-        Ok(self.put(Handle::new(open()?)))
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.read(true).write(true).open(path);
+        Ok(self.put(Handle::new(noting_want(opened)?)))
     }
 
     /// The file changes: it stays open until a flush has ended that began after this.
@@ -297,7 +314,10 @@ impl Slot {
     /// A flush has ended well.
     pub(super) fn flushed(&self, covered: u64) {
         self.durable.set(self.durable.get().max(covered));
-        DESCRIPTORS.with(Descriptors::trim);
+        DESCRIPTORS.with(|descriptors| {
+            self.appended.set(descriptors.now());
+            descriptors.trim();
+        });
     }
 
     /// Whether the file is open.
@@ -314,8 +334,8 @@ impl Slot {
     /// It is appended to, or about to be.
     pub(super) fn will_grow(self: &Rc<Self>) {
         DESCRIPTORS.with(|descriptors| {
-            self.appended.set(descriptors.age.get());
             if self.purpose.replace(Purpose::Appends) != Purpose::Appends {
+                self.appended.set(descriptors.now());
                 descriptors.moved(self);
             }
         });

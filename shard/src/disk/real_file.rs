@@ -1,6 +1,6 @@
 //! A file of the file system.
 
-use super::descriptors::{self, Handle, Slot};
+use super::descriptors::{Handle, Slot, noting_want, with_room};
 use super::{Patience, is_out_of_files, regular, sys};
 use crate::runtime;
 use bytes::{Bytes, BytesMut};
@@ -12,13 +12,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
 /// Bytes copied in one go before other tasks may run: about 25 us of copying.
 const COPY_BYTES_MAX: usize = 256 << 10;
-
-/// What the ring may take to close a file.
-pub(super) const CLOSING: Duration = Duration::from_millis(1);
 
 thread_local! {
     static DEVICE_READS: Cell<u64> = const { Cell::new(0) };
@@ -59,21 +55,24 @@ impl RealFile {
             .read(true)
             .write(true)
             .create_new(true)
-            .open(&path)?;
-        Ok(Self::created(path, file))
+            .open(&path);
+        Ok(Self::created(path, noting_want(file)?))
     }
 
     /// The same on a blocking thread.
     pub(super) async fn create_aside(path: PathBuf) -> io::Result<Self> {
-        let made = path.clone();
-        let create = move || {
-            std::fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .open(made)
+        let create = async || {
+            let made = path.clone();
+            let create = move || {
+                std::fs::OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .open(made)
+            };
+            runtime::blocking(create).await
         };
-        let file = runtime::blocking(create).await?;
+        let file = with_room(create, is_out_of_files).await?;
         Ok(Self::created(path, file))
     }
 
@@ -118,18 +117,18 @@ impl RealFile {
             if let Some(handle) = self.slot.get() {
                 return Ok(handle);
             }
-            let (path, mut options) = (self.path(), OpenOptions::new());
-            let opened = options.read(true).write(true).buffered_open(&path).await;
-            match opened.map_err(plain) {
+            let path = self.path();
+            let open = async || {
+                let mut options = OpenOptions::new();
+                let opened = options.read(true).write(true).buffered_open(&path).await;
+                opened.map_err(plain)
+            };
+            match with_room(open, is_out_of_files).await {
                 Ok(ring) => {
                     // One that is no regular file does not keep the ring waiting: it is opened for both.
                     let handle = Handle::over(ring);
                     regular::check(handle.view.metadata()?.file_type())?;
                     return Ok(self.slot.put(handle));
-                }
-                Err(error) if is_out_of_files(&error) && descriptors::make_room() => {
-                    // The descriptor is free once the ring has closed it.
-                    runtime::sleep(CLOSING).await;
                 }
                 // It has got another name since, or somebody else has it open and is giving it one.
                 Err(error)
@@ -138,6 +137,12 @@ impl RealFile {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The file with a descriptor of its own, for a blocking thread.
+    async fn held(&self) -> io::Result<std::fs::File> {
+        let handle = self.opened().await?;
+        with_room(async || handle.view.try_clone(), is_out_of_files).await
     }
 
     /// Where it lies.
@@ -154,7 +159,7 @@ impl RealFile {
             Patience::Now => Ok(self.open_now()?.view.metadata()?.len()),
             Patience::Wait => {
                 // Not on the ring: the executor asks for it by name, and it does not know the name.
-                let held = self.opened().await?.view.try_clone()?;
+                let held = self.held().await?;
                 runtime::blocking(move || Ok(held.metadata()?.len())).await
             }
         }
@@ -187,7 +192,7 @@ impl RealFile {
     /// The disk's own fault; some of them may be there.
     pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
         // Not the name, which may have changed.
-        let held = self.opened().await?.view.try_clone()?;
+        let held = self.held().await?;
         runtime::blocking(move || extend(&held, bytes)).await
     }
 
@@ -196,7 +201,7 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault.
     pub(super) async fn truncate_aside(&self, bytes: u64) -> io::Result<()> {
-        let held = self.opened().await?.view.try_clone()?;
+        let held = self.held().await?;
         runtime::blocking(move || held.set_len(bytes)).await
     }
 
@@ -306,11 +311,13 @@ fn plain(error: GlommioError<()>) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::descriptors;
     use super::*;
     use felix_core::{Clock, Monotonic, Timestamp};
     use futures_util::FutureExt;
     use glommio::{LocalExecutorBuilder, Placement};
     use std::future::Future;
+    use std::time::Duration;
 
     /// A clock that is turned by hand.
     struct Turned(Cell<Duration>);
@@ -486,17 +493,19 @@ mod tests {
             let open = || files.map(|file| file.slot.is_open());
             assert_eq!(open(), [true, false, true, false]);
             // Those that were not appended to for a while go as well, but not while they may lose something.
-            let minutes_later = || {
-                for _ in 0..2 {
-                    clock.0.set(clock.0.get() + Duration::from_secs(60));
-                    while descriptors::make_room() {}
-                }
+            let make_room_later = |seconds| {
+                clock.0.set(clock.0.get() + Duration::from_secs(seconds));
+                while descriptors::make_room() {}
             };
+            make_room_later(59);
+            assert_eq!(open(), [true, false, true, false]);
             written.write_at(b"d", 3).unwrap();
-            minutes_later();
+            make_room_later(1);
             assert_eq!(open(), [false, false, true, false]);
             written.flush().await.unwrap();
-            while descriptors::make_room() {}
+            make_room_later(59);
+            assert_eq!(open(), [false, false, true, false]);
+            make_room_later(1);
             assert_eq!(open(), [false; 4]);
             let bytes = written.read(0, 4, Patience::Wait).await.unwrap();
             assert_eq!(&bytes[..], b"abcd");

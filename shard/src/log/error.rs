@@ -58,8 +58,9 @@ pub enum LogError {
         file: String,
         /// Bytes that it may take.
         bytes: u64,
-        /// Bytes that are free beside those that are kept free.
-        spare_bytes: u64,
+        /// Bytes that are free beside those that are kept free; `None`: the system had no space for it,
+        /// whatever it says is free.
+        spare_bytes: Option<u64>,
     },
     /// Its shard brought the process down too often for the others to go on with it.
     CrashLoop {
@@ -349,13 +350,23 @@ impl fmt::Display for LogError {
                 file,
                 bytes,
                 spare_bytes,
-            } => write!(
-                f,
-                "{}: a write or flush failed, so {file} is to be written once more, which takes up to \
-                 {bytes} bytes; {spare_bytes} are free beside those that are kept free: make space \
-                 and it is opened by itself",
-                dir.display()
-            ),
+            } => {
+                write!(
+                    f,
+                    "{}: a write or flush failed, so {file} is to be written once more, which takes \
+                     up to {bytes} bytes; ",
+                    dir.display()
+                )?;
+                match spare_bytes {
+                    Some(spare) => write!(f, "{spare} are free beside those that are kept free")?,
+                    None => write!(
+                        f,
+                        "the system had no space for them, whatever it says is free (a quota, or a \
+                         device that has less than its file system)"
+                    )?,
+                }
+                write!(f, ": make space and it is opened by itself")
+            }
             Self::Poisoned { dir, reason } => write!(
                 f,
                 "{}: takes nothing more since a write or flush failed ({reason}); it is opened \
