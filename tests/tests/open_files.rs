@@ -249,6 +249,8 @@ fn files_that_are_only_read_give_way_to_first_appends_and_to_rolls() {
     for partition in 0..10 {
         assert_eq!(produce_again(&mut wire, partition, b"goes on"), 1);
     }
+    let _more_fillers = leave_no_number(&broker);
+    let _more_fillers = leave_no_number(&broker);
     let large = [b'x'; 900_000];
     for offset in 2..22 {
         for partition in [0, 1] {
@@ -258,6 +260,8 @@ fn files_that_are_only_read_give_way_to_first_appends_and_to_rolls() {
     assert!(segments(&broker, 0) >= 3 && segments(&broker, 1) >= 3);
     broker.limit_files(MANY);
     assert_eq!(broker.metric("felix_shard_failures_total"), 0.0);
+    let ahead = broker.metric("felix_storage_segment_roll_background_total");
+    assert!(ahead >= 3.0, "{ahead} of the four rolls found their file");
     for partition in partitions() {
         assert_eq!(first_error(&mut wire, partition), 0);
     }

@@ -23,6 +23,9 @@ use crate::runtime;
 /// Files of one core that are looked at in one go for one to close.
 const LOOKS_MAX: usize = 64;
 
+/// The same where there is no descriptor left: some ten microseconds.
+const WANT_LOOKS_MAX: usize = 1024;
+
 /// What the ring may take to close a file.
 const CLOSING: Duration = Duration::from_millis(1);
 
@@ -191,34 +194,35 @@ impl Descriptors {
     }
 
     fn trim(&self) {
-        while self.open.get() > self.files_max.get() && self.close_any(|_| true) {}
+        let unused =
+            || self.close_one(Purpose::Reads, &UNUSED) || self.close_one(Purpose::Appends, &UNUSED);
+        // The second time finds those that were used before the first.
+        while self.open.get() > self.files_max.get() && (unused() || unused()) {}
     }
 
+    /// One that is only read, one of a log that is idle, or one that is read much.
     fn close_for_want(&self) -> bool {
-        let now = self.now();
-        self.close_any(|slot| now.until(slot.appended.get()) >= LATELY)
-    }
-
-    /// Closes one that is only read, or one of those that are appended to that may be closed.
-    fn close_any(&self, may: impl Fn(&Slot) -> bool) -> bool {
-        let round =
-            || self.close_one(Purpose::Reads, |_| true) || self.close_one(Purpose::Appends, &may);
-        // The second finds those that were used before the first.
-        round() || round()
+        let idle = Choice {
+            idle_at: Some(self.now()),
+            ..ANY
+        };
+        self.close_one(Purpose::Reads, &UNUSED)
+            || self.close_one(Purpose::Appends, &idle)
+            || self.close_one(Purpose::Reads, &ANY)
     }
 
     /// Closes the file that was opened first, of those that are open for this, that nobody uses, that
-    /// were not used since they were last passed over, that have nothing to lose, and that may be closed.
-    fn close_one(&self, purpose: Purpose, may: impl Fn(&Slot) -> bool) -> bool {
+    /// have nothing to lose, and that are of the choice.
+    fn close_one(&self, purpose: Purpose, choice: &Choice) -> bool {
         let list = self.of(purpose);
-        let looks = list.borrow().len().min(LOOKS_MAX);
+        let looks = list.borrow().len().min(choice.looks_max);
         for _ in 0..looks {
             let first = list.borrow_mut().pop_front();
             let slot = first.as_ref().and_then(Weak::upgrade);
             let Some(slot) = slot.filter(|slot| slot.listed.get() == Some(purpose)) else {
                 continue;
             };
-            if may(&slot) && slot.close() {
+            if slot.is(choice) && slot.close() {
                 slot.listed.set(None);
                 return true;
             }
@@ -231,6 +235,28 @@ impl Descriptors {
         false
     }
 }
+
+/// Which files may be closed.
+struct Choice {
+    /// So many are looked at.
+    looks_max: usize,
+    /// Also those that were used since they were last passed over.
+    used: bool,
+    /// Only those that were not appended to lately, as of then.
+    idle_at: Option<Monotonic>,
+}
+
+const UNUSED: Choice = Choice {
+    looks_max: LOOKS_MAX,
+    used: false,
+    idle_at: None,
+};
+
+const ANY: Choice = Choice {
+    looks_max: WANT_LOOKS_MAX,
+    used: true,
+    idle_at: None,
+};
 
 /// An open file, for the calls that wait and for those that do not.
 #[derive(Debug)]
@@ -348,10 +374,19 @@ impl Slot {
         }
     }
 
+    /// Whether it is one of these. One that was used is not one that was not, the next time.
+    fn is(&self, choice: &Choice) -> bool {
+        let is_idle = choice
+            .idle_at
+            .is_none_or(|now| now.until(self.appended.get()) >= LATELY);
+        let was_used = is_idle && self.used.replace(false);
+        is_idle && (choice.used || !was_used)
+    }
+
     fn close(&self) -> bool {
         let is_busy = self.handle.borrow().as_ref().map(Rc::strong_count) != Some(1);
         let is_dirty = self.durable.get() < self.changes.get();
-        if is_busy || is_dirty || self.used.replace(false) {
+        if is_busy || is_dirty {
             return false;
         }
         self.shut();

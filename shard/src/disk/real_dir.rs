@@ -5,6 +5,7 @@ use super::descriptors::with_room;
 use super::real_file::RealFile;
 use super::{Free, ReplaceError, is_out_of_files, regular};
 use crate::runtime;
+use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -139,6 +140,7 @@ impl RealDir {
             ReplaceError::Unwritten(cause) => is_out_of_files(cause),
             ReplaceError::Unsynced(_) => false,
         };
+        let bytes = Bytes::from(bytes);
         with_room(
             async || self.replace_once(name, bytes.clone()).await,
             wanted,
@@ -146,7 +148,7 @@ impl RealDir {
         .await
     }
 
-    async fn replace_once(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
+    async fn replace_once(&self, name: &str, bytes: Bytes) -> Result<(), ReplaceError> {
         let number = self.temporary.replace(self.temporary.get() + 1);
         let temporary = self.path.join(format!("{name}.{number}{TEMPORARY}"));
         let path = self.path.join(name);

@@ -130,10 +130,10 @@ impl RealFile {
                     regular::check(handle.view.metadata()?.file_type())?;
                     return Ok(self.slot.put(handle));
                 }
-                // It has got another name since, or somebody else has it open and is giving it one.
-                Err(error)
-                    if error.kind() == io::ErrorKind::NotFound
-                        && (self.slot.is_open() || self.path() != path) => {}
+                // Somebody else has it open by now.
+                Err(_) if self.slot.is_open() => {}
+                // It has got another name since.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.path() != path => {}
                 Err(error) => return Err(error),
             }
         }
@@ -191,9 +191,23 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault; some of them may be there.
     pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
+        let handle = self.opened().await?;
         // Not the name, which may have changed.
-        let held = self.held().await?;
-        runtime::blocking(move || extend(&held, bytes)).await
+        let descriptor = handle.view.as_raw_fd();
+        // A description of its own: the kernel reports a failed write-back once to each, so that this
+        // flush takes no error from those who wait for theirs. And in append mode it finds the end of
+        // the file while it holds the file's lock: what is written meanwhile is never written over.
+        let open = async || {
+            let open = move || {
+                std::fs::OpenOptions::new()
+                    .append(true)
+                    .open(format!("/proc/self/fd/{descriptor}"))
+            };
+            runtime::blocking(open).await
+        };
+        let file = with_room(open, is_out_of_files).await?;
+        drop(handle);
+        runtime::blocking(move || extend(&file, bytes)).await
     }
 
     /// Cuts the file to `bytes`, on a blocking thread.
@@ -279,18 +293,12 @@ impl RealFile {
 /// is a page: eight of them made one append in a thousand wait half as long again.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
-/// Adds zeros behind the end of `held`, durably.
-fn extend(held: &std::fs::File, bytes: u64) -> io::Result<u64> {
-    // A description of its own: the kernel reports a failed write-back once to each, so that this
-    // flush takes no error from those who wait for theirs. And in append mode it finds the end of
-    // the file while it holds the file's lock: what is written meanwhile is never written over.
-    let file = std::fs::OpenOptions::new()
-        .append(true)
-        .open(format!("/proc/self/fd/{}", held.as_raw_fd()))?;
+/// Adds zeros behind the end of a file in append mode, durably.
+fn extend(mut file: &std::fs::File, bytes: u64) -> io::Result<u64> {
     let mut left = usize::try_from(bytes).map_err(io::Error::other)?;
     while left > 0 {
         let zeros = ZEROS.get(..left).unwrap_or(&ZEROS);
-        match (&file).write(zeros) {
+        match file.write(zeros) {
             Ok(written) => left -= written,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -532,6 +540,27 @@ mod tests {
             assert!(!descriptors::make_room());
             let open = files.iter().filter(|file| file.slot.is_open());
             assert_eq!(open.count(), 199);
+        });
+    }
+
+    #[test]
+    fn of_many_files_that_were_all_just_read_one_gives_way_each_time() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let mut files = Vec::new();
+            for number in 0..300 {
+                let path = dir.path().join(number.to_string());
+                std::fs::write(&path, b"abc").unwrap();
+                files.push(RealFile::open(path).await.unwrap());
+            }
+            for left in (0..300).rev() {
+                assert!(descriptors::make_room());
+                for file in files.iter().filter(|file| file.slot.is_open()) {
+                    file.read(0, 3, Patience::Now).await.unwrap();
+                }
+                let open = files.iter().filter(|file| file.slot.is_open());
+                assert_eq!(open.count(), left);
+            }
         });
     }
 

@@ -303,6 +303,16 @@ pub(super) fn disk_error_in(
     }
 }
 
+/// What is known of the space that a rewrite would have had.
+fn space(spare_bytes: Option<u64>) -> String {
+    match spare_bytes {
+        Some(spare) => format!("{spare} are free beside those that are kept free"),
+        None => "the system had no space for them, whatever it says is free (a quota, or a device \
+                 that has less than its file system)"
+            .to_owned(),
+    }
+}
+
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -350,23 +360,13 @@ impl fmt::Display for LogError {
                 file,
                 bytes,
                 spare_bytes,
-            } => {
-                write!(
-                    f,
-                    "{}: a write or flush failed, so {file} is to be written once more, which takes \
-                     up to {bytes} bytes; ",
-                    dir.display()
-                )?;
-                match spare_bytes {
-                    Some(spare) => write!(f, "{spare} are free beside those that are kept free")?,
-                    None => write!(
-                        f,
-                        "the system had no space for them, whatever it says is free (a quota, or a \
-                         device that has less than its file system)"
-                    )?,
-                }
-                write!(f, ": make space and it is opened by itself")
-            }
+            } => write!(
+                f,
+                "{}: a write or flush failed, so {file} is to be written once more, which takes up to \
+                 {bytes} bytes; {}: make space and it is opened by itself",
+                dir.display(),
+                space(*spare_bytes)
+            ),
             Self::Poisoned { dir, reason } => write!(
                 f,
                 "{}: takes nothing more since a write or flush failed ({reason}); it is opened \
