@@ -1,8 +1,6 @@
 //! `--check-config`: whether the broker could start with these settings, without starting it.
 
 use crate::catalog_file::{self, Described};
-use crate::cpus::CpuList;
-use crate::ports;
 use crate::settings::Settings;
 use felix_core::{Catalog, Generation, Stream, StreamId};
 use std::io::{self, Write};
@@ -30,9 +28,6 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
             "felix-broker: warning: RUST_LOG is passed over: {fault}"
         ));
     }
-    // How many cores this machine would have is no setting.
-    let cores = settings.cores.as_ref().map_or(1, CpuList::count);
-    ports::judge(settings, cores)?;
     let file = settings.catalog_file.as_deref();
     let listed = catalog_file::listed(file, settings.dev, &settings.storage.stream_defaults())?;
     if settings.storage.directory.is_none() && !listed.is_empty() {

@@ -189,3 +189,81 @@ fn reads_for_which_there_is_no_descriptor_take_none_from_shards_that_are_written
     }
     assert!(broker.terminate().success());
 }
+
+/// Lets the broker have no number for another file, unless it closes one of a log: numbers that are free
+/// below those of logs are taken by connections, which are returned.
+fn leave_no_number(broker: &Broker) -> Vec<Wire> {
+    let mut fillers = Vec::new();
+    loop {
+        let open = fs::read_dir(format!("/proc/{}/fd", broker.pid())).unwrap();
+        let (mut taken, mut greatest) = (Vec::new(), 0);
+        for file in open {
+            let path = file.unwrap().path();
+            let number: u64 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            taken.push(number);
+            if fs::read_link(&path).is_ok_and(|path| path.to_string_lossy().ends_with(".log")) {
+                greatest = greatest.max(number);
+            }
+        }
+        let free = (0..).find(|number| !taken.contains(number)).unwrap();
+        if free > greatest {
+            broker.limit_files(free);
+            return fillers;
+        }
+        let mut filler = Wire::connect(broker.port());
+        filler.metadata();
+        fillers.push(filler);
+    }
+}
+
+/// Writes one record, again where it was refused for want of a descriptor: a file is closed for whoever
+/// tries again.
+fn produce_again(wire: &mut Wire, partition: i32, value: &[u8]) -> i64 {
+    for _ in 0..5 {
+        match wire.produce(TOPIC, partition, value) {
+            (0, offset) => return offset,
+            (code, _) => assert_eq!(code, KAFKA_STORAGE_ERROR),
+        }
+    }
+    panic!("no file gave way to [{partition}]");
+}
+
+#[test]
+fn files_that_are_only_read_give_way_to_first_appends_and_to_rolls() {
+    let streams = [Stream::new(TOPIC, SHARDS).flushed(Policy::OnCommit)];
+    let settings = [("FELIX_DURABLE_SEGMENT_BYTES", "8388608")];
+    let mut broker = Broker::start_with(&streams, &settings);
+    let mut wire = Wire::connect(broker.port());
+    for partition in partitions() {
+        assert_eq!(wire.produce(TOPIC, partition, b"first"), (0, 0));
+    }
+    // Nothing of it is in memory after this, and no file is open.
+    assert!(broker.terminate().success());
+    broker.start_again();
+    let mut wire = Wire::connect(broker.port());
+    for partition in 10..40 {
+        assert_eq!(first_error(&mut wire, partition), 0);
+    }
+    assert_eq!(broker.metric("felix_storage_open_files"), 30.0);
+    let _fillers = leave_no_number(&broker);
+    for partition in 0..10 {
+        assert_eq!(produce_again(&mut wire, partition, b"goes on"), 1);
+    }
+    let _more_fillers = leave_no_number(&broker);
+    let _more_fillers = leave_no_number(&broker);
+    let large = [b'x'; 900_000];
+    for offset in 2..22 {
+        for partition in [0, 1] {
+            assert_eq!(produce_again(&mut wire, partition, &large), offset);
+        }
+    }
+    assert!(segments(&broker, 0) >= 3 && segments(&broker, 1) >= 3);
+    broker.limit_files(MANY);
+    assert_eq!(broker.metric("felix_shard_failures_total"), 0.0);
+    let ahead = broker.metric("felix_storage_segment_roll_background_total");
+    assert!(ahead >= 3.0, "{ahead} of the four rolls found their file");
+    for partition in partitions() {
+        assert_eq!(first_error(&mut wire, partition), 0);
+    }
+    assert!(broker.terminate().success());
+}

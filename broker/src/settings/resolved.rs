@@ -6,6 +6,7 @@ use super::table::{DEV, LOG, find};
 use super::value::{Checked, refusal};
 use crate::catalog_file::StreamDefaults;
 use crate::cpus::CpuList;
+use crate::ports;
 use felix_core::topology::Address;
 use felix_core::{BrokerId, Durability, Retention};
 use felix_shard::DirtyBounds;
@@ -148,7 +149,7 @@ pub(crate) enum LogFormat {
 impl Settings {
     pub(super) fn resolve(given: &GivenValues) -> Result<Self, SettingsError> {
         let values = Checked(given);
-        Ok(Self {
+        let settings = Self {
             cores: values.cpus("FELIX_CORES"),
             core: core(&values)?,
             broker: BrokerId(fits(values.number("FELIX_BROKER_ID"))),
@@ -165,7 +166,11 @@ impl Settings {
             logging: logging(&values),
             dev: values.switch(DEV),
             unknown_variables: Vec::new(),
-        })
+        };
+        // How many cores a machine has is no setting.
+        let cores = settings.cores.as_ref().map_or(1, CpuList::count);
+        ports::judge(&settings, cores).map_err(SettingsError::Together)?;
+        Ok(settings)
     }
 }
 
@@ -308,7 +313,7 @@ fn secure_enough(kafka: &Kafka, values: &Checked<'_>) -> Result<(), SettingsErro
     }
     let insecure = values.switch("FELIX_KAFKA_ANONYMOUS_INSECURE");
     if let Some(tenant) = &kafka.anonymous_tenant
-        && !listen.ip().is_loopback()
+        && !listen.ip().to_canonical().is_loopback()
         && !insecure
     {
         return Err(SettingsError::Together(format!(
@@ -317,7 +322,7 @@ fn secure_enough(kafka: &Kafka, values: &Checked<'_>) -> Result<(), SettingsErro
              FELIX_KAFKA_ANONYMOUS_INSECURE=true if that is what you want"
         )));
     }
-    if !listen.ip().is_loopback() {
+    if !listen.ip().to_canonical().is_loopback() {
         return Err(SettingsError::Together(format!(
             "FELIX_KAFKA_LISTEN={listen} is no loopback address, and this version has neither TLS \
              nor authentication yet; listen on 127.0.0.1 or [::1]"
@@ -393,6 +398,8 @@ mod tests {
         assert!(sentence.contains("no loopback address"), "{sentence}");
         let kafka = accepted(&["--kafka-listen", "[::1]:9092", "--kafka-tls", "false"]).kafka;
         assert!(kafka.unwrap().listen.ip().is_loopback());
+        let mapped = "--kafka-listen=[::ffff:127.0.0.1]:9092";
+        assert!(accepted(&[mapped, "--kafka-tls=false"]).kafka.is_some());
     }
 
     #[test]

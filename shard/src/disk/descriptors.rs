@@ -17,10 +17,17 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use super::sys;
+use super::{is_out_of_files, sys};
+use crate::runtime;
 
 /// Files of one core that are looked at in one go for one to close.
 const LOOKS_MAX: usize = 64;
+
+/// The same where there is no descriptor left: some ten microseconds.
+const WANT_LOOKS_MAX: usize = 1024;
+
+/// What the ring may take to close a file.
+const CLOSING: Duration = Duration::from_millis(1);
 
 /// A file that was not appended to for so long may be closed for the want of a descriptor.
 const LATELY: Duration = Duration::from_secs(60);
@@ -56,6 +63,32 @@ pub(super) fn make_room() -> bool {
     DESCRIPTORS.with(Descriptors::close_for_want)
 }
 
+/// Does what takes a descriptor, and again each time that none is left and a file could be closed for
+/// it. `wanted` says whether that is what it failed at, and then nothing may have come of it.
+pub(super) async fn with_room<T, E>(
+    mut attempt: impl AsyncFnMut() -> Result<T, E>,
+    wanted: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    loop {
+        match attempt().await {
+            Err(error) if wanted(&error) && make_room() => {
+                // The descriptor is free once the ring has closed it.
+                runtime::sleep(CLOSING).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// What came of something that took a descriptor on the spot. Where none was left a file is closed, so
+/// that whoever tries again finds one.
+pub(super) fn noting_want<T>(done: io::Result<T>) -> io::Result<T> {
+    if done.as_ref().is_err_and(is_out_of_files) {
+        make_room();
+    }
+    done
+}
+
 /// What a file is open for, as far as is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Purpose {
@@ -75,9 +108,6 @@ struct Descriptors {
     /// How many there are when those that are closed are taken out: twice as many as were left the last
     /// time, so that an opening costs the same however many files there are.
     swept_at: Cell<usize>,
-    /// Counts times of at least `LATELY`: no append has to ask what time it is.
-    age: Cell<u64>,
-    age_began: Cell<Monotonic>,
     clock: RefCell<Option<Rc<dyn Clock>>>,
     #[cfg(test)]
     swept: Cell<usize>,
@@ -91,8 +121,6 @@ impl Default for Descriptors {
             reads: RefCell::default(),
             appends: RefCell::default(),
             swept_at: Cell::new(LOOKS_MAX),
-            age: Cell::new(0),
-            age_began: Cell::new(Monotonic(Duration::ZERO)),
             clock: RefCell::default(),
             #[cfg(test)]
             swept: Cell::new(0),
@@ -103,7 +131,6 @@ impl Default for Descriptors {
 impl Descriptors {
     fn opened(&self, slot: &Rc<Slot>) {
         self.open.set(self.open.get() + 1);
-        self.grow_older();
         if slot.listed.get() != Some(slot.purpose.get()) {
             self.list(slot);
         }
@@ -159,46 +186,43 @@ impl Descriptors {
         }
     }
 
-    fn grow_older(&self) {
+    fn now(&self) -> Monotonic {
         let clock = self.clock.borrow();
-        let Some(now) = clock.as_ref().map(|clock| clock.monotonic()) else {
-            return;
-        };
-        if now.until(self.age_began.get()) >= LATELY {
-            self.age_began.set(now);
-            self.age.set(self.age.get() + 1);
-        }
+        clock
+            .as_ref()
+            .map_or(Monotonic::default(), |clock| clock.monotonic())
     }
 
     fn trim(&self) {
-        while self.open.get() > self.files_max.get() && self.close_any(|_| true) {}
+        let unused =
+            || self.close_one(Purpose::Reads, &UNUSED) || self.close_one(Purpose::Appends, &UNUSED);
+        // The second time finds those that were used before the first.
+        while self.open.get() > self.files_max.get() && (unused() || unused()) {}
     }
 
+    /// One that is only read, one of a log that is idle, or one that is read much.
     fn close_for_want(&self) -> bool {
-        self.grow_older();
-        self.close_any(|slot| slot.appended.get() + 1 < self.age.get())
-    }
-
-    /// Closes one that is only read, or one of those that are appended to that may be closed.
-    fn close_any(&self, may: impl Fn(&Slot) -> bool) -> bool {
-        let round =
-            || self.close_one(Purpose::Reads, |_| true) || self.close_one(Purpose::Appends, &may);
-        // The second finds those that were used before the first.
-        round() || round()
+        let idle = Choice {
+            idle_at: Some(self.now()),
+            ..ANY
+        };
+        self.close_one(Purpose::Reads, &UNUSED)
+            || self.close_one(Purpose::Appends, &idle)
+            || self.close_one(Purpose::Reads, &ANY)
     }
 
     /// Closes the file that was opened first, of those that are open for this, that nobody uses, that
-    /// were not used since they were last passed over, that have nothing to lose, and that may be closed.
-    fn close_one(&self, purpose: Purpose, may: impl Fn(&Slot) -> bool) -> bool {
+    /// have nothing to lose, and that are of the choice.
+    fn close_one(&self, purpose: Purpose, choice: &Choice) -> bool {
         let list = self.of(purpose);
-        let looks = list.borrow().len().min(LOOKS_MAX);
+        let looks = list.borrow().len().min(choice.looks_max);
         for _ in 0..looks {
             let first = list.borrow_mut().pop_front();
             let slot = first.as_ref().and_then(Weak::upgrade);
             let Some(slot) = slot.filter(|slot| slot.listed.get() == Some(purpose)) else {
                 continue;
             };
-            if may(&slot) && slot.close() {
+            if slot.is(choice) && slot.close() {
                 slot.listed.set(None);
                 return true;
             }
@@ -211,6 +235,28 @@ impl Descriptors {
         false
     }
 }
+
+/// Which files may be closed.
+struct Choice {
+    /// So many are looked at.
+    looks_max: usize,
+    /// Also those that were used since they were last passed over.
+    used: bool,
+    /// Only those that were not appended to lately, as of then.
+    idle_at: Option<Monotonic>,
+}
+
+const UNUSED: Choice = Choice {
+    looks_max: LOOKS_MAX,
+    used: false,
+    idle_at: None,
+};
+
+const ANY: Choice = Choice {
+    looks_max: WANT_LOOKS_MAX,
+    used: true,
+    idle_at: None,
+};
 
 /// An open file, for the calls that wait and for those that do not.
 #[derive(Debug)]
@@ -243,8 +289,9 @@ pub(super) struct Slot {
     listed: Cell<Option<Purpose>>,
     purpose: Cell<Purpose>,
     used: Cell<bool>,
-    /// The core's age when it was last appended to.
-    appended: Cell<u64>,
+    /// When it was made, or what was appended last was flushed. No append asks what time it is: until
+    /// it is flushed its file stays open anyway.
+    appended: Cell<Monotonic>,
     /// Counts the changes that are not known to be durable.
     changes: Cell<u64>,
     durable: Cell<u64>,
@@ -274,13 +321,9 @@ impl Slot {
         if let Some(handle) = self.get() {
             return Ok(handle);
         }
-        let open = || {
-            std::fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(path)
-        };
-        Ok(self.put(Handle::new(open()?)))
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.read(true).write(true).open(path);
+        Ok(self.put(Handle::new(noting_want(opened)?)))
     }
 
     /// The file changes: it stays open until a flush has ended that began after this.
@@ -297,7 +340,10 @@ impl Slot {
     /// A flush has ended well.
     pub(super) fn flushed(&self, covered: u64) {
         self.durable.set(self.durable.get().max(covered));
-        DESCRIPTORS.with(Descriptors::trim);
+        DESCRIPTORS.with(|descriptors| {
+            self.appended.set(descriptors.now());
+            descriptors.trim();
+        });
     }
 
     /// Whether the file is open.
@@ -314,8 +360,8 @@ impl Slot {
     /// It is appended to, or about to be.
     pub(super) fn will_grow(self: &Rc<Self>) {
         DESCRIPTORS.with(|descriptors| {
-            self.appended.set(descriptors.age.get());
             if self.purpose.replace(Purpose::Appends) != Purpose::Appends {
+                self.appended.set(descriptors.now());
                 descriptors.moved(self);
             }
         });
@@ -328,10 +374,19 @@ impl Slot {
         }
     }
 
+    /// Whether it is one of these. One that was used is not one that was not, the next time.
+    fn is(&self, choice: &Choice) -> bool {
+        let is_idle = choice
+            .idle_at
+            .is_none_or(|now| now.until(self.appended.get()) >= LATELY);
+        let was_used = is_idle && self.used.replace(false);
+        is_idle && (choice.used || !was_used)
+    }
+
     fn close(&self) -> bool {
         let is_busy = self.handle.borrow().as_ref().map(Rc::strong_count) != Some(1);
         let is_dirty = self.durable.get() < self.changes.get();
-        if is_busy || is_dirty || self.used.replace(false) {
+        if is_busy || is_dirty {
             return false;
         }
         self.shut();

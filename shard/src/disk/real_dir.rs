@@ -1,9 +1,11 @@
 //! A directory of the file system.
 
 use super::calls::{self, if_there};
-use super::real_file::{CLOSING, RealFile};
-use super::{Free, ReplaceError, descriptors, is_out_of_files, regular};
+use super::descriptors::with_room;
+use super::real_file::RealFile;
+use super::{Free, ReplaceError, is_out_of_files, regular};
 use crate::runtime;
+use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -93,12 +95,15 @@ impl RealDir {
 
     /// Cuts a file to `bytes`, if it is there, on a blocking thread.
     pub(super) async fn cut_file(&self, name: &str, bytes: u64) -> io::Result<()> {
-        let path = self.path.join(name);
-        let cut = move || {
-            let mut options = std::fs::OpenOptions::new();
-            regular::open_with(options.write(true), &path)?.set_len(bytes)
+        let cut = async || {
+            let path = self.path.join(name);
+            let cut = move || {
+                let mut options = std::fs::OpenOptions::new();
+                regular::open_with(options.write(true), &path)?.set_len(bytes)
+            };
+            runtime::blocking(move || if_there(cut()).map(drop)).await
         };
-        runtime::blocking(move || if_there(cut()).map(drop)).await
+        with_room(cut, is_out_of_files).await
     }
 
     /// Gives a file another name, in the place of the one that has it, if one does.
@@ -108,17 +113,13 @@ impl RealDir {
 
     /// Makes files that appeared or went do so durably.
     pub(super) async fn sync(&self) -> io::Result<()> {
-        loop {
+        let sync = async || {
             let path = self.path.clone();
             // Not on the ring: the executor only offers fdatasync, which need not commit a new name.
-            match runtime::blocking(move || sync(&path)).await {
-                // It was not opened, so nothing is known of what it would have said.
-                Err(error) if is_out_of_files(&error) && descriptors::make_room() => {
-                    runtime::sleep(CLOSING).await;
-                }
-                synced => return synced,
-            }
-        }
+            runtime::blocking(move || sync(&path)).await
+        };
+        // Without a descriptor it was not opened, so nothing is known of what it would have said.
+        with_room(sync, is_out_of_files).await
     }
 
     /// What is free on its file system, asked on a blocking thread.
@@ -135,6 +136,19 @@ impl RealDir {
     /// Puts a small file in the place of the one of that name, durably: whatever happens, either
     /// the old one is there or the new one.
     pub(super) async fn replace(&self, name: &str, bytes: Vec<u8>) -> Result<(), ReplaceError> {
+        let wanted = |error: &ReplaceError| match error {
+            ReplaceError::Unwritten(cause) => is_out_of_files(cause),
+            ReplaceError::Unsynced(_) => false,
+        };
+        let bytes = Bytes::from(bytes);
+        with_room(
+            async || self.replace_once(name, bytes.clone()).await,
+            wanted,
+        )
+        .await
+    }
+
+    async fn replace_once(&self, name: &str, bytes: Bytes) -> Result<(), ReplaceError> {
         let number = self.temporary.replace(self.temporary.get() + 1);
         let temporary = self.path.join(format!("{name}.{number}{TEMPORARY}"));
         let path = self.path.join(name);

@@ -1,6 +1,6 @@
 //! A file of the file system.
 
-use super::descriptors::{self, Handle, Slot};
+use super::descriptors::{Handle, Slot, noting_want, with_room};
 use super::{Patience, is_out_of_files, regular, sys};
 use crate::runtime;
 use bytes::{Bytes, BytesMut};
@@ -12,13 +12,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
 /// Bytes copied in one go before other tasks may run: about 25 us of copying.
 const COPY_BYTES_MAX: usize = 256 << 10;
-
-/// What the ring may take to close a file.
-pub(super) const CLOSING: Duration = Duration::from_millis(1);
 
 thread_local! {
     static DEVICE_READS: Cell<u64> = const { Cell::new(0) };
@@ -59,21 +55,24 @@ impl RealFile {
             .read(true)
             .write(true)
             .create_new(true)
-            .open(&path)?;
-        Ok(Self::created(path, file))
+            .open(&path);
+        Ok(Self::created(path, noting_want(file)?))
     }
 
     /// The same on a blocking thread.
     pub(super) async fn create_aside(path: PathBuf) -> io::Result<Self> {
-        let made = path.clone();
-        let create = move || {
-            std::fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .open(made)
+        let create = async || {
+            let made = path.clone();
+            let create = move || {
+                std::fs::OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .open(made)
+            };
+            runtime::blocking(create).await
         };
-        let file = runtime::blocking(create).await?;
+        let file = with_room(create, is_out_of_files).await?;
         Ok(Self::created(path, file))
     }
 
@@ -118,26 +117,32 @@ impl RealFile {
             if let Some(handle) = self.slot.get() {
                 return Ok(handle);
             }
-            let (path, mut options) = (self.path(), OpenOptions::new());
-            let opened = options.read(true).write(true).buffered_open(&path).await;
-            match opened.map_err(plain) {
+            let path = self.path();
+            let open = async || {
+                let mut options = OpenOptions::new();
+                let opened = options.read(true).write(true).buffered_open(&path).await;
+                opened.map_err(plain)
+            };
+            match with_room(open, is_out_of_files).await {
                 Ok(ring) => {
                     // One that is no regular file does not keep the ring waiting: it is opened for both.
                     let handle = Handle::over(ring);
                     regular::check(handle.view.metadata()?.file_type())?;
                     return Ok(self.slot.put(handle));
                 }
-                Err(error) if is_out_of_files(&error) && descriptors::make_room() => {
-                    // The descriptor is free once the ring has closed it.
-                    runtime::sleep(CLOSING).await;
-                }
-                // It has got another name since, or somebody else has it open and is giving it one.
-                Err(error)
-                    if error.kind() == io::ErrorKind::NotFound
-                        && (self.slot.is_open() || self.path() != path) => {}
+                // Somebody else has it open by now.
+                Err(_) if self.slot.is_open() => {}
+                // It has got another name since.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.path() != path => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The file with a descriptor of its own, for a blocking thread.
+    async fn held(&self) -> io::Result<std::fs::File> {
+        let handle = self.opened().await?;
+        with_room(async || handle.view.try_clone(), is_out_of_files).await
     }
 
     /// Where it lies.
@@ -154,7 +159,7 @@ impl RealFile {
             Patience::Now => Ok(self.open_now()?.view.metadata()?.len()),
             Patience::Wait => {
                 // Not on the ring: the executor asks for it by name, and it does not know the name.
-                let held = self.opened().await?.view.try_clone()?;
+                let held = self.held().await?;
                 runtime::blocking(move || Ok(held.metadata()?.len())).await
             }
         }
@@ -186,9 +191,23 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault; some of them may be there.
     pub(super) async fn extend(&self, bytes: u64) -> io::Result<u64> {
+        let handle = self.opened().await?;
         // Not the name, which may have changed.
-        let held = self.opened().await?.view.try_clone()?;
-        runtime::blocking(move || extend(&held, bytes)).await
+        let descriptor = handle.view.as_raw_fd();
+        // A description of its own: the kernel reports a failed write-back once to each, so that this
+        // flush takes no error from those who wait for theirs. And in append mode it finds the end of
+        // the file while it holds the file's lock: what is written meanwhile is never written over.
+        let open = async || {
+            let open = move || {
+                std::fs::OpenOptions::new()
+                    .append(true)
+                    .open(format!("/proc/self/fd/{descriptor}"))
+            };
+            runtime::blocking(open).await
+        };
+        let file = with_room(open, is_out_of_files).await?;
+        drop(handle);
+        runtime::blocking(move || extend(&file, bytes)).await
     }
 
     /// Cuts the file to `bytes`, on a blocking thread.
@@ -196,7 +215,7 @@ impl RealFile {
     /// # Errors
     /// The disk's own fault.
     pub(super) async fn truncate_aside(&self, bytes: u64) -> io::Result<()> {
-        let held = self.opened().await?.view.try_clone()?;
+        let held = self.held().await?;
         runtime::blocking(move || held.set_len(bytes)).await
     }
 
@@ -274,18 +293,12 @@ impl RealFile {
 /// is a page: eight of them made one append in a thousand wait half as long again.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
-/// Adds zeros behind the end of `held`, durably.
-fn extend(held: &std::fs::File, bytes: u64) -> io::Result<u64> {
-    // A description of its own: the kernel reports a failed write-back once to each, so that this
-    // flush takes no error from those who wait for theirs. And in append mode it finds the end of
-    // the file while it holds the file's lock: what is written meanwhile is never written over.
-    let file = std::fs::OpenOptions::new()
-        .append(true)
-        .open(format!("/proc/self/fd/{}", held.as_raw_fd()))?;
+/// Adds zeros behind the end of a file in append mode, durably.
+fn extend(mut file: &std::fs::File, bytes: u64) -> io::Result<u64> {
     let mut left = usize::try_from(bytes).map_err(io::Error::other)?;
     while left > 0 {
         let zeros = ZEROS.get(..left).unwrap_or(&ZEROS);
-        match (&file).write(zeros) {
+        match file.write(zeros) {
             Ok(written) => left -= written,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -306,11 +319,13 @@ fn plain(error: GlommioError<()>) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::descriptors;
     use super::*;
     use felix_core::{Clock, Monotonic, Timestamp};
     use futures_util::FutureExt;
     use glommio::{LocalExecutorBuilder, Placement};
     use std::future::Future;
+    use std::time::Duration;
 
     /// A clock that is turned by hand.
     struct Turned(Cell<Duration>);
@@ -486,17 +501,19 @@ mod tests {
             let open = || files.map(|file| file.slot.is_open());
             assert_eq!(open(), [true, false, true, false]);
             // Those that were not appended to for a while go as well, but not while they may lose something.
-            let minutes_later = || {
-                for _ in 0..2 {
-                    clock.0.set(clock.0.get() + Duration::from_secs(60));
-                    while descriptors::make_room() {}
-                }
+            let make_room_later = |seconds| {
+                clock.0.set(clock.0.get() + Duration::from_secs(seconds));
+                while descriptors::make_room() {}
             };
+            make_room_later(59);
+            assert_eq!(open(), [true, false, true, false]);
             written.write_at(b"d", 3).unwrap();
-            minutes_later();
+            make_room_later(1);
             assert_eq!(open(), [false, false, true, false]);
             written.flush().await.unwrap();
-            while descriptors::make_room() {}
+            make_room_later(59);
+            assert_eq!(open(), [false, false, true, false]);
+            make_room_later(1);
             assert_eq!(open(), [false; 4]);
             let bytes = written.read(0, 4, Patience::Wait).await.unwrap();
             assert_eq!(&bytes[..], b"abcd");
@@ -523,6 +540,27 @@ mod tests {
             assert!(!descriptors::make_room());
             let open = files.iter().filter(|file| file.slot.is_open());
             assert_eq!(open.count(), 199);
+        });
+    }
+
+    #[test]
+    fn of_many_files_that_were_all_just_read_one_gives_way_each_time() {
+        run(async {
+            let dir = tempfile::tempdir().unwrap();
+            let mut files = Vec::new();
+            for number in 0..300 {
+                let path = dir.path().join(number.to_string());
+                std::fs::write(&path, b"abc").unwrap();
+                files.push(RealFile::open(path).await.unwrap());
+            }
+            for left in (0..300).rev() {
+                assert!(descriptors::make_room());
+                for file in files.iter().filter(|file| file.slot.is_open()) {
+                    file.read(0, 3, Patience::Now).await.unwrap();
+                }
+                let open = files.iter().filter(|file| file.slot.is_open());
+                assert_eq!(open.count(), left);
+            }
         });
     }
 

@@ -58,8 +58,9 @@ pub enum LogError {
         file: String,
         /// Bytes that it may take.
         bytes: u64,
-        /// Bytes that are free beside those that are kept free.
-        spare_bytes: u64,
+        /// Bytes that are free beside those that are kept free; `None`: the system had no space for it,
+        /// whatever it says is free.
+        spare_bytes: Option<u64>,
     },
     /// Its shard brought the process down too often for the others to go on with it.
     CrashLoop {
@@ -302,6 +303,16 @@ pub(super) fn disk_error_in(
     }
 }
 
+/// What is known of the space that a rewrite would have had.
+fn space(spare_bytes: Option<u64>) -> String {
+    match spare_bytes {
+        Some(spare) => format!("{spare} are free beside those that are kept free"),
+        None => "the system had no space for them, whatever it says is free (a quota, or a device \
+                 that has less than its file system)"
+            .to_owned(),
+    }
+}
+
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -352,9 +363,9 @@ impl fmt::Display for LogError {
             } => write!(
                 f,
                 "{}: a write or flush failed, so {file} is to be written once more, which takes up to \
-                 {bytes} bytes; {spare_bytes} are free beside those that are kept free: make space \
-                 and it is opened by itself",
-                dir.display()
+                 {bytes} bytes; {}: make space and it is opened by itself",
+                dir.display(),
+                space(*spare_bytes)
             ),
             Self::Poisoned { dir, reason } => write!(
                 f,

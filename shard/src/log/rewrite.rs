@@ -51,7 +51,7 @@ impl Rewrite {
         let kept = free.kept(kept_free_bytes);
         let spare_bytes = free.free_bytes.saturating_sub(kept);
         if spare_bytes < bytes_max {
-            return Err(no_room(dir, base, bytes_max, spare_bytes));
+            return Err(no_room(dir, base, bytes_max, Some(spare_bytes)));
         }
         let name = temporary_name(base);
         let file = dir
@@ -97,7 +97,7 @@ impl Rewrite {
     /// too, that is no loss: the old file is there.
     fn failed(&self, doing: &'static str, cause: io::Error) -> LogError {
         if disk::is_full(&cause) {
-            return no_room(&self.dir, self.base, self.bytes_max, 0);
+            return no_room(&self.dir, self.base, self.bytes_max, None);
         }
         disk_error(&self.dir, self.base, doing, cause)
     }
@@ -145,7 +145,7 @@ impl Recoverer {
     }
 }
 
-fn no_room(dir: &Dir, base: Offset, bytes: u64, spare_bytes: u64) -> LogError {
+fn no_room(dir: &Dir, base: Offset, bytes: u64, spare_bytes: Option<u64>) -> LogError {
     LogError::NoRoomToRewrite {
         dir: dir.path().to_owned(),
         file: log_name(base),

@@ -263,7 +263,7 @@ fn nothing_is_written_once_more_into_space_that_is_kept_free() {
         let LogError::NoRoomToRewrite { spare_bytes, .. } = &error else {
             panic!("{error}");
         };
-        assert_eq!(*spare_bytes, bytes as u64 - 1);
+        assert_eq!(*spare_bytes, Some(bytes as u64 - 1));
         assert!(!error.is_full(), "the reserve is not for this");
         assert!(error.may_pass());
         assert_eq!(large_files().await, [format!("{:020}.log", 0)]);
