@@ -9,6 +9,7 @@ mod drain;
 mod fetch;
 mod frames;
 mod heavy;
+mod idempotence;
 mod list_offsets;
 mod log;
 mod memory;
