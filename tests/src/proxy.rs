@@ -115,7 +115,12 @@ impl State {
         });
     }
 
-    fn pass_answers(&self, from: &TcpStream, to: &TcpStream, asked: &Receiver<i16>) -> io::Result<()> {
+    fn pass_answers(
+        &self,
+        from: &TcpStream,
+        to: &TcpStream,
+        asked: &Receiver<i16>,
+    ) -> io::Result<()> {
         loop {
             let frame = read_frame(from)?;
             // Answers come in the order of the requests, each of which was told of before it was sent.

@@ -212,7 +212,9 @@ impl Wire {
 
     /// A new producer id, whose epoch is 0.
     pub fn producer_id(&mut self) -> i64 {
-        let answer = self.call(&InitProducerIdRequest::default(), INIT_PRODUCER_ID_VERSION);
+        // By default the oracle has one that is empty.
+        let request = InitProducerIdRequest::default().with_transactional_id(None);
+        let answer = self.call(&request, INIT_PRODUCER_ID_VERSION);
         assert_eq!((answer.error_code, answer.producer_epoch), (0, 0));
         answer.producer_id.0
     }
@@ -309,7 +311,10 @@ pub fn stamp(bytes: &mut [u8], id: i64, epoch: i16, sequence: i32) {
 }
 
 fn batch_of(values: &[&[u8]]) -> Bytes {
-    let records: Vec<Record> = (0..).zip(values).map(|(at, value)| record(at, value)).collect();
+    let records: Vec<Record> = (0..)
+        .zip(values)
+        .map(|(at, value)| record(at, value))
+        .collect();
     let options = RecordEncodeOptions {
         version: 2,
         compression: Compression::None,

@@ -99,7 +99,10 @@ fn what_is_missing_is_told_and_nothing_is_written() {
     // Nothing is known of this one, and its batch is not its first.
     let other = wire.producer_id();
     assert_ne!(other, id);
-    assert_eq!(place(&mut wire, batch(other, 0, 1..2)), (UNKNOWN_PRODUCER, -1));
+    assert_eq!(
+        place(&mut wire, batch(other, 0, 1..2)),
+        (UNKNOWN_PRODUCER, -1)
+    );
     assert_eq!(numbers(&broker), [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]);
 }
 
@@ -125,7 +128,11 @@ fn who_is_forgotten_is_told_where_the_log_begins() {
     assert_eq!(told.log_start_offset, begins);
     // Another id, and it goes on.
     let id = wire.producer_id();
-    assert_eq!(wire.produce_records(TOPIC, 0, batch(id, 0, 0..1)).error_code, 0);
+    assert_eq!(
+        wire.produce_records(TOPIC, 0, batch(id, 0, 0..1))
+            .error_code,
+        0
+    );
 }
 
 #[test]
@@ -189,12 +196,25 @@ fn kcat_produces_as_an_idempotent_producer_to_many_partitions() {
     let broker = Broker::start(&[Stream::new(TOPIC, 4)]);
     let bootstrap = broker.bootstrap();
     let lines: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
-    let args = ["-P", "-t", TOPIC, "-X", "enable.idempotence=true", "-X", "batch.num.messages=50"];
+    let args = [
+        "-P",
+        "-t",
+        TOPIC,
+        "-X",
+        "enable.idempotence=true",
+        "-X",
+        "batch.num.messages=50",
+    ];
     drop(kcat::run(&bootstrap, &args, Some(lines.join("\n").into_bytes())).ok());
     let mut numbers = numbers(&broker);
     numbers.sort_unstable();
     assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
     // Their headers say it: each partition knows the one producer.
     assert_eq!(broker.metric("felix_producer_known").to_string(), "4");
-    assert_eq!(broker.metric("felix_producer_out_of_order_total").to_string(), "0");
+    assert_eq!(
+        broker
+            .metric("felix_producer_out_of_order_total")
+            .to_string(),
+        "0"
+    );
 }

@@ -13,6 +13,7 @@
 mod api;
 pub mod api_versions;
 mod cursor;
+pub mod describe_cluster;
 mod error_code;
 pub mod fetch;
 pub mod find_coordinator;
@@ -20,6 +21,7 @@ mod header;
 pub mod init_producer_id;
 pub mod list_offsets;
 pub mod metadata;
+pub mod offset_for_leader_epoch;
 pub mod produce;
 mod shared;
 mod writer;

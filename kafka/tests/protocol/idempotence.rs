@@ -36,6 +36,7 @@ fn told(answer: &InitProducerIdResponse) -> (i16, i64, i16) {
 /// What a producer asks that has an id and an epoch, or says that it has.
 fn having(id: i64, epoch: i16) -> InitProducerIdRequest {
     InitProducerIdRequest::default()
+        .with_transactional_id(None)
         .with_producer_id(ProducerId(id))
         .with_producer_epoch(epoch)
 }

@@ -288,7 +288,11 @@ fn a_produce_without_answer_is_logged_with_the_reason_of_its_code() {
 
 #[test]
 fn a_producer_that_is_given_no_id_is_told_why_in_the_log() {
-    let who = [r#"client_id="tester""#, "version=4", "refused a Kafka producer"];
+    let who = [
+        r#"client_id="tester""#,
+        "version=4",
+        "refused a Kafka producer",
+    ];
     let ask = |anonymous: bool, transactional: bool| {
         move || {
             let mut bench = Bench::with_anonymous(anonymous);
@@ -299,7 +303,10 @@ fn a_producer_that_is_given_no_id_is_told_why_in_the_log() {
     };
     let transactional = [&who[..], &["unset transactional.id"]].concat();
     one_line(ask(true, true), &transactional);
-    one_line(ask(false, false), &[&who[..], &["not authenticated"]].concat());
+    one_line(
+        ask(false, false),
+        &[&who[..], &["not authenticated"]].concat(),
+    );
 }
 
 #[test]

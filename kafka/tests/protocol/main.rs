@@ -5,7 +5,9 @@
 
 mod bench;
 mod client;
+mod cluster;
 mod drain;
+mod epochs;
 mod fetch;
 mod frames;
 mod heavy;

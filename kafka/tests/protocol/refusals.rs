@@ -8,8 +8,8 @@ use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListO
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, FetchResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceResponse, TransactionalId,
+    FindCoordinatorResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    MetadataResponse, ProduceResponse,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -110,6 +110,8 @@ fn versions_are_told_as_clients_need_them_to_enable_their_features() {
             (10, 0, 6),
             (18, 0, 4),
             (22, 0, 5),
+            (23, 2, 4),
+            (60, 0, 1),
         ];
         assert_eq!(told, expected);
     }

@@ -110,6 +110,14 @@ impl Shard {
         }
     }
 
+    /// Where the greatest generation up to the one asked for ends; see [`Log::generation_end`].
+    pub(crate) fn generation_end(
+        &self,
+        asked: Generation,
+    ) -> Result<Option<(Generation, Offset)>, ShardError> {
+        Ok(self.phase.borrow().open()?.log.generation_end(asked))
+    }
+
     /// The generation of the record at `offset`.
     pub(crate) fn generation_at(&self, offset: Offset) -> Result<Generation, ShardError> {
         Ok(self.phase.borrow().open()?.log.generation_at(offset))
