@@ -1,7 +1,8 @@
 //! Who is at the other end of a connection.
 
 use felix_core::memory::Origin;
-use felix_core::{CertificateNames, Principal};
+use felix_core::{CertificateNames, Principal, ShardId};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) client_id: Rc<str>,
     /// Whom it speaks for; `None` until it has authenticated.
     pub(crate) principal: Option<Principal>,
+    /// The last shard that a Fetch of its brought records of: the next Fetch begins behind it.
+    pub(crate) last_read: Rc<Cell<Option<ShardId>>>,
 }
 
 impl Session {
@@ -58,6 +61,7 @@ impl Session {
             peer: peer.into(),
             client_id: "".into(),
             principal,
+            last_read: Rc::default(),
         }
     }
 
