@@ -81,9 +81,9 @@ fn each_protocol_error_is_one_line_with_peer_client_api_version_and_reason() {
         send(1, |bytes| bytes[5] = 19),
         &[
             r#"client_id="tester""#,
-            "api=19",
+            "api=CreateTopics",
             "version=1",
-            "is not served",
+            "this API is not served",
         ],
     );
     one_line(
@@ -92,7 +92,7 @@ fn each_protocol_error_is_one_line_with_peer_client_api_version_and_reason() {
             r#"client_id="tester""#,
             "api=Metadata",
             "version=13",
-            "is not served",
+            "this version is not served: 0 to 12 are",
         ],
     );
     one_line(
