@@ -195,11 +195,14 @@ fn no_producer_id_is_given_twice_on_any_core_over_restarts_kills_and_lost_data()
 fn kcat_produces_as_an_idempotent_producer_to_many_partitions() {
     let broker = Broker::start(&[Stream::new(TOPIC, 4)]);
     let bootstrap = broker.bootstrap();
-    let lines: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
+    // By their keys they go to all partitions.
+    let lines: Vec<String> = (0..2000).map(|n| format!("{n}:{n}")).collect();
     let args = [
         "-P",
         "-t",
         TOPIC,
+        "-K",
+        ":",
         "-X",
         "enable.idempotence=true",
         "-X",
