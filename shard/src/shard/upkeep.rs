@@ -110,7 +110,8 @@ impl Shard {
         }
     }
 
-    /// Where the greatest generation up to the one asked for ends; see [`Log::generation_end`].
+    /// The greatest generation up to the one asked for that holds records, and the offset after its
+    /// last one. `None`: it has not begun.
     pub(crate) fn generation_end(
         &self,
         asked: Generation,
