@@ -364,7 +364,7 @@ fn launch(
     let mut plans = match (kafka, &settings.kafka, cores.first()) {
         (Some(listeners), Some(kafka), Some(keeper)) => {
             let memory = settings.core.memory_bytes_max;
-            KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, keeper)
+            KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, keeper)?
         }
         (Some(_) | None, _, _) => Vec::new(),
     }

@@ -31,6 +31,16 @@ impl From<Identity> for String {
 /// Where randomness comes from.
 pub(crate) const RANDOM: &str = "/dev/urandom";
 
+/// A random number.
+///
+/// # Errors
+/// [`RANDOM`] cannot be read.
+pub(crate) fn draw_number() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    File::open(RANDOM)?.read_exact(&mut bytes)?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
 /// A random identity. Kafka reserves 0 (no topic) and 1 (its metadata topic), and so do we.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use crate::core_task::Message;
 use crate::door::{Bounds, Door};
+use crate::identity::{self, RANDOM};
 use crate::listeners::{Listeners, OfCore};
 use crate::mailbox::Outside;
 use crate::serve::{Connections, Doors, Node, SharedDoor};
@@ -9,7 +10,7 @@ use crate::settings::Kafka;
 use felix_core::auth::AnonymousTenant;
 use felix_core::metrics::Metrics;
 use felix_core::topology::Topology;
-use felix_core::{Blocking, BrokerId, Clock, CpuId, Memory, Stalls};
+use felix_core::{Blocking, BrokerId, Clock, CpuId, Memory, ProducerIds, Stalls};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
 use felix_shard::Router;
@@ -31,32 +32,49 @@ pub(crate) struct KafkaPlan {
     cluster_id: String,
     memory_bytes_max: usize,
     door_keeper: Outside<Message>,
+    producer_ids: ProducerIds,
 }
 
 impl KafkaPlan {
     /// The plans of all cores, in their order. `keeper` is the mailbox of core 0.
-    #[must_use]
+    ///
+    /// # Errors
+    /// A sentence: no randomness can be read.
     pub(crate) fn of_cores(
         listeners: Listeners,
         settings: &Kafka,
         broker: BrokerId,
         memory_bytes_max: usize,
         keeper: &Outside<Message>,
-    ) -> Vec<Self> {
+    ) -> Result<Vec<Self>, String> {
         let topology = Arc::new(listeners.topology);
         let of_cores = listeners.of_cores.into_iter();
         of_cores
-            .map(|listeners| Self {
-                settings: settings.clone(),
-                listeners,
-                topology: Arc::clone(&topology),
-                // One broker is a cluster of its own until brokers know of each other.
-                cluster_id: format!("felix-{broker}"),
-                memory_bytes_max,
-                door_keeper: keeper.clone(),
+            .map(|listeners| {
+                Ok(Self {
+                    settings: settings.clone(),
+                    listeners,
+                    topology: Arc::clone(&topology),
+                    // One broker is a cluster of its own until brokers know of each other.
+                    cluster_id: format!("felix-{broker}"),
+                    memory_bytes_max,
+                    door_keeper: keeper.clone(),
+                    producer_ids: producer_ids()?,
+                })
             })
             .collect()
     }
+}
+
+/// The producer ids of one core.
+fn producer_ids() -> Result<ProducerIds, String> {
+    let drawn = identity::draw_number().map_err(|error| {
+        format!(
+            "no ids of producers can be drawn: could not read {RANDOM}: {error}; the broker needs \
+             that device"
+        )
+    })?;
+    Ok(ProducerIds::from_drawn(drawn))
 }
 
 /// What the core has beside its listener.
@@ -127,6 +145,7 @@ impl KafkaCore {
             log: log.clone(),
             blocking,
             stalls,
+            producer_ids: plan.producer_ids,
             clock,
             settings: felix_kafka::Settings {
                 default_namespace: plan.settings.default_namespace,

@@ -101,7 +101,7 @@ impl Fetched {
     }
 }
 
-/// Which offset is asked for (Kafka's ListOffsets).
+/// Which offset is asked for (Kafka's ListOffsets and OffsetForLeaderEpoch).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OffsetSpec {
     /// The log start.
@@ -112,9 +112,13 @@ pub enum OffsetSpec {
     MaxTimestamp,
     /// The first record whose timestamp is this or later.
     AtOrAfter(Timestamp),
+    /// Where the records end of the greatest generation up to this one that has any (Kafka's
+    /// OffsetForLeaderEpoch); never above the visible end. The answer's generation is that one.
+    /// Nothing is found where this one has not begun.
+    EndOf(Generation),
 }
 
-/// One shard of a ListOffsets.
+/// One shard of a ListOffsets or an OffsetForLeaderEpoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OffsetQuery {
     /// Which shard.
@@ -130,7 +134,8 @@ pub struct OffsetQuery {
 pub struct OffsetAnswer {
     /// The offset, and the record's timestamp where one was searched for. `None`: no such record.
     pub found: Option<(Offset, Option<Timestamp>)>,
-    /// The generation of the batch that holds the record, or the current one.
+    /// The generation of the batch that holds the record, or the one asked for by
+    /// [`OffsetSpec::EndOf`], or the current one.
     pub generation: Generation,
 }
 

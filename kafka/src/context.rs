@@ -4,7 +4,7 @@ use crate::log::ProtocolLog;
 use crate::metrics::KafkaMetrics;
 use crate::signal::Signal;
 use felix_core::topology::Topology;
-use felix_core::{Auth, Blocking, Catalog, Clock, Memory, Stalls};
+use felix_core::{Auth, Blocking, Catalog, Clock, Memory, ProducerIds, Stalls};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -52,6 +52,8 @@ pub struct Context<S> {
     pub topology: Rc<Topology>,
     /// Who may do what.
     pub auth: Rc<dyn Auth>,
+    /// The ids of this core's idempotent producers.
+    pub producer_ids: ProducerIds,
     /// What time it is.
     pub clock: Rc<dyn Clock>,
     /// What the operator chose.

@@ -13,10 +13,9 @@ pub(crate) const NO_GROUPS: &str = "Felix has no Kafka consumer groups; assign p
 pub(crate) const NO_TRANSACTIONS: &str = "Felix does not support Kafka transactions; unset \
                                           transactional.id. See docs/kafka-compatibility.md";
 
-/// Why a producer id is neither given nor taken.
-pub(crate) const NO_IDEMPOTENCE: &str = "Felix does not support idempotent Kafka producers yet; \
-                                         set enable.idempotence=false. \
-                                         See docs/kafka-compatibility.md";
+/// Why a connection that speaks for nobody is given no producer id.
+pub(crate) const NOBODY: &str = "the connection is not authenticated: a producer id is for somebody \
+                                 who may write";
 
 /// Who is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

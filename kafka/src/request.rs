@@ -1,7 +1,9 @@
 //! A frame whose header has been read.
 
 use crate::answer::Outcome;
-use crate::codec::{ApiKey, Cursor, DecodeError, RequestHeader, Support, Writer};
+use crate::codec::{
+    ApiKey, Cursor, DecodeError, RequestHeader, Support, Versions, Writer, api_name,
+};
 use crate::metrics::Refused;
 use crate::session::Session;
 use bytes::BytesMut;
@@ -55,8 +57,8 @@ pub(crate) enum Api {
 pub(crate) enum RequestFault {
     /// Its bytes are not what they should be.
     Malformed(DecodeError),
-    /// We do not serve the API, or not in this version (T14).
-    Unsupported,
+    /// We do not serve the API, or not in this version but in these (T14).
+    Unsupported(Option<Versions>),
 }
 
 impl Request {
@@ -77,7 +79,7 @@ impl Request {
                 return Err(RequestError {
                     api,
                     version: Some(version),
-                    fault: RequestFault::Unsupported,
+                    fault: RequestFault::Unsupported(api.versions()),
                 });
             }
         };
@@ -147,7 +149,7 @@ impl RequestFault {
     pub(crate) fn refused(&self) -> Refused {
         match self {
             Self::Malformed(_) => Refused::Malformed,
-            Self::Unsupported => Refused::Version,
+            Self::Unsupported(_) => Refused::Version,
         }
     }
 }
@@ -156,13 +158,24 @@ impl Api {
     fn of(key: i16) -> Self {
         ApiKey::from_wire(key).map_or(Self::Number(key), Self::Known)
     }
+
+    /// Those that we serve.
+    fn versions(self) -> Option<Versions> {
+        match self {
+            Self::Known(api) => Some(api.versions()),
+            Self::Number(_) | Self::Unread => None,
+        }
+    }
 }
 
 impl fmt::Display for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(api) => f.write_str(api.name()),
-            Self::Number(key) => write!(f, "{key}"),
+            Self::Number(key) => match api_name(*key) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "{key}"),
+            },
             Self::Unread => f.write_str("unread"),
         }
     }
@@ -172,7 +185,13 @@ impl fmt::Display for RequestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(error) => error.fmt(f),
-            Self::Unsupported => write!(f, "this API or version of it is not served"),
+            Self::Unsupported(None) => write!(
+                f,
+                "this API is not served: docs/kafka-compatibility.md says which are"
+            ),
+            Self::Unsupported(Some(Versions { min, max, .. })) => {
+                write!(f, "this version is not served: {min} to {max} are")
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Who is at the other end of a connection.
 
 use felix_core::memory::Origin;
-use felix_core::{CertificateNames, Principal};
-use std::cell::OnceCell;
+use felix_core::{CertificateNames, Principal, ShardId};
+use std::cell::{Cell, OnceCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -52,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) software: Rc<OnceCell<String>>,
     /// Whom it speaks for; `None` until it has authenticated.
     pub(crate) principal: Option<Principal>,
+    /// The last shard that a Fetch of its brought records of: the next Fetch begins behind it.
+    pub(crate) last_read: Rc<Cell<Option<ShardId>>>,
 }
 
 impl Session {
@@ -62,6 +64,7 @@ impl Session {
             client_id: "".into(),
             software: Rc::default(),
             principal,
+            last_read: Rc::default(),
         }
     }
 

@@ -55,6 +55,12 @@ impl Owner {
             // Of the first record: a client compares it with what it reads there.
             OffsetSpec::Earliest => (Some(marks.log_start), shard.generation_at(marks.log_start)?),
             OffsetSpec::Latest => (Some(marks.visible_end), marks.generation),
+            OffsetSpec::EndOf(asked) => match shard.generation_end(asked)? {
+                // What lies above the visible end is not shown: a control batch that begins a
+                // generation, and records that are not committed.
+                Some((found, end)) => (Some(end.min(marks.visible_end)), found),
+                None => (None, marks.generation),
+            },
             OffsetSpec::MaxTimestamp | OffsetSpec::AtOrAfter(_) => (None, marks.generation),
         };
         Ok(OffsetAnswer {
@@ -153,7 +159,7 @@ impl Owner {
 /// What has to be searched for; `None` where the marks tell.
 fn wanted(spec: OffsetSpec) -> Option<Wanted> {
     match spec {
-        OffsetSpec::Earliest | OffsetSpec::Latest => None,
+        OffsetSpec::Earliest | OffsetSpec::Latest | OffsetSpec::EndOf(_) => None,
         OffsetSpec::MaxTimestamp => Some(Wanted::Greatest),
         OffsetSpec::AtOrAfter(timestamp) => Some(Wanted::AtOrAfter(timestamp)),
     }

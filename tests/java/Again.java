@@ -56,7 +56,8 @@ public final class Again {
         properties.put("bootstrap.servers", args[0]);
         properties.put("acks", "all");
         properties.put("enable.idempotence", "false");
-        // More than one request under way could put a batch that is sent again behind the next one.
+        // More than one request under way could put a batch that is sent again behind the next one,
+        // where the producer is not idempotent.
         properties.put("max.in.flight.requests.per.connection", "1");
         properties.put("delivery.timeout.ms", "80000");
         properties.put("key.serializer", StringSerializer.class.getName());

@@ -3,7 +3,8 @@
 Usage: again.py BOOTSTRAP PARTITIONS NAME TOPIC[,TOPIC ...] [NAME=VALUE ...]
 
 What is not answered is sent again by the client's own rules, to the broker that comes next if need
-be. So every record is acknowledged in the end, and one whose answer was lost may be there twice.
+be. So every record is acknowledged in the end, and one whose answer was lost may be there twice,
+unless a property makes the producer idempotent.
 Values and lines are those of producing.py. Fails if a record was not delivered.
 """
 
@@ -27,7 +28,8 @@ def main():
     signal.signal(signal.SIGTERM, end)
     own = {
         "message.timeout.ms": 80000,
-        # More than one request under way could put a batch that is sent again behind the next one.
+        # More than one request under way could put a batch that is sent again behind the next one,
+        # where the producer is not idempotent.
         "max.in.flight.requests.per.connection": 1,
         "error_cb": lambda _error: None,
     }

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 
 def producer(bootstrap, properties, own):
-    """A producer with acks=all and these properties; its own come before those it was given."""
-    settings = dict(property.split("=", 1) for property in properties)
-    settings |= {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": False} | own
+    """A producer with acks=all and a script's own settings; the properties come before those."""
+    settings = {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": False} | own
+    settings |= dict(property.split("=", 1) for property in properties)
     return Producer(settings, logger=None)
 
 

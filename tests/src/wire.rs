@@ -5,9 +5,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::indexmap::IndexMap;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{
-    FetchRequest, FetchResponse, MetadataRequest, MetadataResponse, ProduceRequest, RequestHeader,
-    ResponseHeader, TopicName,
+    FetchRequest, FetchResponse, InitProducerIdRequest, MetadataRequest, MetadataResponse,
+    ProduceRequest, RequestHeader, ResponseHeader, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use kafka_protocol::records::{
@@ -20,6 +21,7 @@ use std::time::Duration;
 const METADATA_VERSION: i16 = 9;
 const FETCH_VERSION: i16 = 11;
 const PRODUCE_VERSION: i16 = 7;
+const INIT_PRODUCER_ID_VERSION: i16 = 4;
 
 /// A connection that speaks when told to.
 #[derive(Debug)]
@@ -128,7 +130,8 @@ impl Wire {
         set(false);
     }
 
-    fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
+    /// Sends a request and waits for its answer.
+    pub fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
         self.send(request, version).expect("the broker reads");
         self.receive::<R>(version)
     }
@@ -207,6 +210,27 @@ impl Wire {
         self.send(&request, PRODUCE_VERSION)
     }
 
+    /// A new producer id, whose epoch is 0.
+    pub fn producer_id(&mut self) -> i64 {
+        // By default the oracle has one that is empty.
+        let request = InitProducerIdRequest::default().with_transactional_id(None);
+        let answer = self.call(&request, INIT_PRODUCER_ID_VERSION);
+        assert_eq!((answer.error_code, answer.producer_epoch), (0, 0));
+        answer.producer_id.0
+    }
+
+    /// Writes these records with acks=all; all that is said of them.
+    pub fn produce_records(
+        &mut self,
+        topic: &'static str,
+        partition: i32,
+        records: Bytes,
+    ) -> PartitionProduceResponse {
+        let request = produce_request(topic, partition, records);
+        let mut answer = self.call(&request, PRODUCE_VERSION);
+        answer.responses.remove(0).partition_responses.remove(0)
+    }
+
     /// The answer to [`Wire::send_produce`]: error code and base offset.
     pub fn receive_produce(&mut self) -> (i16, i64) {
         let answer = self.receive::<ProduceRequest>(PRODUCE_VERSION);
@@ -262,7 +286,46 @@ fn fetch(topic: &'static str, partition: i32, offset: i64, wait_ms: i32) -> Fetc
 /// A batch of one record.
 #[must_use]
 pub fn batch(value: &[u8]) -> Bytes {
-    let record = Record {
+    batch_of(&[value])
+}
+
+/// A batch of these records of an idempotent producer: its id and epoch, and the sequence of the first
+/// record.
+#[must_use]
+pub fn sequenced(id: i64, epoch: i16, sequence: i32, values: &[&[u8]]) -> Bytes {
+    let mut batch = BytesMut::from(batch_of(values));
+    stamp(&mut batch, id, epoch, sequence);
+    batch.freeze()
+}
+
+/// Gives the batch at the beginning of these bytes, and only that, another producer, and the checksum
+/// that follows from it.
+pub fn stamp(bytes: &mut [u8], id: i64, epoch: i16, sequence: i32) {
+    let length = i32::from_be_bytes(*bytes[8..].first_chunk().expect("a batch has a header"));
+    let end = 12 + usize::try_from(length).expect("a batch has a length");
+    bytes[43..51].copy_from_slice(&id.to_be_bytes());
+    bytes[51..53].copy_from_slice(&epoch.to_be_bytes());
+    bytes[53..57].copy_from_slice(&sequence.to_be_bytes());
+    let checksum = crc32c::crc32c(&bytes[21..end]);
+    bytes[17..21].copy_from_slice(&checksum.to_be_bytes());
+}
+
+fn batch_of(values: &[&[u8]]) -> Bytes {
+    let records: Vec<Record> = (0..)
+        .zip(values)
+        .map(|(at, value)| record(at, value))
+        .collect();
+    let options = RecordEncodeOptions {
+        version: 2,
+        compression: Compression::None,
+    };
+    let mut encoded = BytesMut::new();
+    RecordBatchEncoder::encode(&mut encoded, &records, &options).expect("the records are valid");
+    encoded.freeze()
+}
+
+fn record(at: i32, value: &[u8]) -> Record {
+    Record {
         transactional: false,
         control: false,
         delete_horizon: false,
@@ -270,18 +333,12 @@ pub fn batch(value: &[u8]) -> Bytes {
         producer_id: -1,
         producer_epoch: -1,
         timestamp_type: TimestampType::Creation,
-        offset: 0,
-        sequence: -1,
+        offset: at.into(),
+        // The encoder puts those into one batch that count on in step with their offsets.
+        sequence: at - 1,
         timestamp: 1,
         key: None,
         value: Some(Bytes::copy_from_slice(value)),
         headers: IndexMap::new(),
-    };
-    let options = RecordEncodeOptions {
-        version: 2,
-        compression: Compression::None,
-    };
-    let mut encoded = BytesMut::new();
-    RecordBatchEncoder::encode(&mut encoded, [&record], &options).expect("the record is valid");
-    encoded.freeze()
+    }
 }

@@ -343,8 +343,8 @@ fn no_producer_id(refusal: &Refusal) -> String {
     let told = refusal.told();
     if refusal.error == error_code::CLUSTER_AUTHORIZATION_FAILED {
         format!(
-            "gave no producer id: {told}; Felix has no idempotent producers yet, and other \
-             brokers want a permission for them; measure without idempotence"
+            "gave no producer id: {told}; it wants somebody who is authenticated, or a permission \
+             for them; measure without idempotence"
         )
     } else {
         format!("gave no producer id: {told}; measure without idempotence")

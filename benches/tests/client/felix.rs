@@ -47,12 +47,22 @@ fn each_partition_of_felix_is_led_by_the_port_of_its_core() {
 }
 
 #[test]
-fn felix_refuses_a_producer_id_and_is_quoted() {
-    let broker = Broker::start(&[]);
+fn felix_gives_a_producer_id_and_answers_once_for_a_batch_sent_twice() {
+    let broker = Broker::start(&[Stream::new(TOPIC, 1)]);
     let mut admin = Admin::connect(&broker.bootstrap(), &none()).unwrap();
-    let said = admin.producer_id().unwrap_err().to_string();
-    assert!(said.contains("CLUSTER_AUTHORIZATION_FAILED"), "{said}");
-    assert!(said.contains("without idempotence"), "{said}");
+    let topic = admin.topic(TOPIC, 1, false, 1).unwrap();
+    let (id, epoch) = admin.producer_id().unwrap();
+    assert!(id >= 0);
+    assert_eq!(epoch, 0);
+    let mut batch = batch(Codec::Zstd);
+    batch.stamp_producer(id, epoch, 0);
+    let mut talker = Talker::open(&topic.partitions[0], &none());
+    for _ in 0..2 {
+        let produced = talker.produce(TOPIC, 0, batch.bytes());
+        assert_eq!((produced.error, produced.base_offset), (0, 0));
+    }
+    let end = admin.end_offset(TOPIC, &topic.partitions[0]);
+    assert_eq!(end, Ok(i64::from(RECORDS)));
 }
 
 #[test]

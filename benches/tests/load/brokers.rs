@@ -333,16 +333,20 @@ fn a_topic_that_felix_does_not_have_is_told_with_the_way_to_make_it() {
 #[test]
 fn what_felix_does_not_offer_yet_is_refused_with_its_own_words() {
     let felix = felix();
-    let output = run(&short(&felix.bootstrap(), TOPIC, &["--idempotent"]));
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("idempotence"), "{said}");
     let output = run(&short(
         &felix.bootstrap(),
         TOPIC,
         &["--tls", "--tls-insecure"],
     ));
-    assert_eq!(output.status.code(), Some(1), "{}", self::said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+}
+
+#[test]
+fn felix_is_measured_with_idempotent_producers() {
+    let felix = felix();
+    let more = ["--idempotent", "--connections", "3"];
+    let found = object(&short(&felix.bootstrap(), TOPIC, &more));
+    assert_eq!(samples(broker(&found)), [500]);
 }
 
 #[test]

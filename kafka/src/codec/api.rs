@@ -17,6 +17,10 @@ pub enum ApiKey {
     ApiVersions,
     /// An id for an idempotent producer.
     InitProducerId,
+    /// Where the records of a leader epoch end.
+    OffsetForLeaderEpoch,
+    /// The nodes.
+    DescribeCluster,
 }
 
 /// The versions of one API.
@@ -44,7 +48,7 @@ pub enum Support {
 
 impl ApiKey {
     /// All served APIs, by rising key.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
@@ -52,6 +56,8 @@ impl ApiKey {
         Self::FindCoordinator,
         Self::ApiVersions,
         Self::InitProducerId,
+        Self::OffsetForLeaderEpoch,
+        Self::DescribeCluster,
     ];
 
     /// The number on the wire.
@@ -65,6 +71,8 @@ impl ApiKey {
             Self::FindCoordinator => 10,
             Self::ApiVersions => 18,
             Self::InitProducerId => 22,
+            Self::OffsetForLeaderEpoch => 23,
+            Self::DescribeCluster => 60,
         }
     }
 
@@ -79,6 +87,8 @@ impl ApiKey {
             Self::FindCoordinator => "FindCoordinator",
             Self::ApiVersions => "ApiVersions",
             Self::InitProducerId => "InitProducerId",
+            Self::OffsetForLeaderEpoch => "OffsetForLeaderEpoch",
+            Self::DescribeCluster => "DescribeCluster",
         }
     }
 
@@ -99,6 +109,10 @@ impl ApiKey {
             Self::FindCoordinator => (0, 6, 3),
             Self::ApiVersions => (0, 4, 3),
             Self::InitProducerId => (0, 5, 2),
+            // Before version 2 a client cannot say which leader it believes in.
+            Self::OffsetForLeaderEpoch => (2, 4, 4),
+            // Version 2 tells of fenced brokers.
+            Self::DescribeCluster => (0, 1, 0),
         };
         Versions {
             min,

@@ -79,11 +79,15 @@ pub enum ErrorCode {
     InvalidRecord,
     /// 100. No topic has this id.
     UnknownTopicId,
+    /// 114. Nodes of a kind that are asked for elsewhere.
+    MismatchedEndpointType,
+    /// 115. Nodes of a kind that there is not.
+    UnsupportedEndpointType,
 }
 
 impl ErrorCode {
     /// All of them, by rising number.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 40] = [
         Self::UnknownServerError,
         Self::None,
         Self::OffsetOutOfRange,
@@ -122,6 +126,8 @@ impl ErrorCode {
         Self::UnsupportedCompressionType,
         Self::InvalidRecord,
         Self::UnknownTopicId,
+        Self::MismatchedEndpointType,
+        Self::UnsupportedEndpointType,
     ];
 
     /// The name, as Kafka spells it.
@@ -179,6 +185,8 @@ impl ErrorCode {
             Self::UnsupportedCompressionType => 76,
             Self::InvalidRecord => 87,
             Self::UnknownTopicId => 100,
+            Self::MismatchedEndpointType => 114,
+            Self::UnsupportedEndpointType => 115,
         }
     }
 }

@@ -59,6 +59,17 @@ pub struct Response {
 }
 
 impl Response {
+    /// An id that is new, and so has epoch 0.
+    #[must_use]
+    pub fn given(producer_id: i64) -> Self {
+        Self {
+            throttle_time_ms: 0,
+            error_code: ErrorCode::None,
+            producer_id,
+            producer_epoch: 0,
+        }
+    }
+
     /// An answer that is only an error.
     #[must_use]
     pub fn error(error_code: ErrorCode) -> Self {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const API: ApiKey = ApiKey::Metadata;
 
 /// The wire's "not asked for, not told" in a bit set of authorised operations.
-const OPERATIONS_OMITTED: i32 = i32::MIN;
+pub(super) const OPERATIONS_OMITTED: i32 = i32::MIN;
 
 /// What librdkafka sends too much where it asks for all topics.
 const LIBRDKAFKA_SURPLUS_BYTES: usize = 3;

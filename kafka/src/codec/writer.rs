@@ -82,6 +82,11 @@ impl Writer {
         self.framing.put_u8(u8::from(value));
     }
 
+    /// A signed 8-bit integer.
+    pub fn i8(&mut self, value: i8) {
+        self.framing.put_i8(value);
+    }
+
     /// A signed 16-bit integer.
     pub fn i16(&mut self, value: i16) {
         self.framing.put_i16(value);

@@ -15,6 +15,8 @@ use felix_core::batch::{Codec, Header};
 use felix_core::limits::FETCH_WAIT_MS_MAX;
 use felix_core::shards::{Fetch, FetchPart, Fetched, LeftOut};
 use felix_core::{Action, Generation, Monotonic, Offset, ShardError, ShardId, Shards};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The first version that may carry zstd (KIP-110).
@@ -33,6 +35,7 @@ pub(super) fn begin<S: Shards>(
     let allowed = Allowed {
         bytes_max: scope.fetch_bytes_max,
         poll_end: scope.poll_end.clone(),
+        last_read: Rc::clone(&scope.session.last_read),
     };
     in_turns(read(Asker::of(scope), request, allowed))
 }
@@ -41,6 +44,7 @@ pub(super) fn begin<S: Shards>(
 struct Allowed {
     bytes_max: usize,
     poll_end: FetchEnd,
+    last_read: Rc<Cell<Option<ShardId>>>,
 }
 
 /// Fails before it awaits anything, or not at all.
@@ -58,7 +62,7 @@ async fn read<S: Shards>(
         let code = ErrorCode::FetchSessionIdNotFound;
         return Ok(Handled::Done(respond(reply, code, Vec::new())));
     }
-    let (plan, parts) = planned(&asker, &body).await;
+    let (plan, mut parts) = planned(&asker, &body).await;
     if parts.is_empty() {
         return Ok(Handled::Done(respond(
             reply,
@@ -66,8 +70,15 @@ async fn read<S: Shards>(
             plan.refused(),
         )));
     }
+    let Allowed {
+        bytes_max: bytes_allowed,
+        poll_end,
+        last_read,
+    } = allowed;
+    let turned = turn(&mut parts, last_read.get());
+    let shards = several(&parts);
     let context = asker.context;
-    let bytes_max = bytes(body.max_bytes).min(allowed.bytes_max);
+    let bytes_max = bytes(body.max_bytes).min(bytes_allowed);
     let fetch = Fetch {
         parts,
         // An error is news, so it is not kept until there are records elsewhere.
@@ -81,11 +92,14 @@ async fn read<S: Shards>(
         deadline: deadline(context.clock.monotonic(), body.max_wait_ms),
     };
     let deadline = fetch.deadline;
-    let poll_end = allowed.poll_end;
     let fetched = context.shards.fetch(fetch, poll_end.clone());
     let answer = Box::pin(async move {
         let mut results = fetched.await;
         fetch_left_out(&mut results, &context.shards, poll_end, deadline).await;
+        if let Some(last) = last_read_of(&shards, &results) {
+            last_read.set(Some(last));
+        }
+        results.rotate_right(turned);
         let topics = plan.answer(results, |index, result| match result {
             Ok(fetched) => records(&context.metrics, reply.version, index, fetched),
             Err(error) => refused(index, &error),
@@ -93,6 +107,33 @@ async fn read<S: Shards>(
         respond(reply, ErrorCode::None, topics)
     });
     Ok(Handled::Polling { answer, bytes_max })
+}
+
+/// Has the parts begin behind the shard that was read last, where that is one of them; by how many
+/// they were turned. A client that always asks in the same order, for more than its bytes allow,
+/// would else be brought the first ones for ever.
+fn turn(parts: &mut [FetchPart], last_read: Option<ShardId>) -> usize {
+    let last = parts.iter().position(|part| Some(part.shard) == last_read);
+    let turned = last.map_or(0, |last| (last + 1) % parts.len());
+    parts.rotate_left(turned);
+    turned
+}
+
+/// The shards of a Fetch of several, which it keeps while it waits.
+fn several(parts: &[FetchPart]) -> Vec<ShardId> {
+    let parts = if parts.len() > 1 { parts } else { &[] };
+    parts.iter().map(|part| part.shard).collect()
+}
+
+/// The last of these shards that there are records of.
+fn last_read_of(shards: &[ShardId], results: &[Result<Fetched, ShardError>]) -> Option<ShardId> {
+    let has_records = |result: &Result<Fetched, ShardError>| {
+        result
+            .as_ref()
+            .is_ok_and(|fetched| !fetched.batches.is_empty())
+    };
+    let last = results.iter().rposition(has_records)?;
+    shards.get(last).copied()
 }
 
 /// What is asked of which shard, and what is refused at once.

@@ -5,11 +5,13 @@
 
 mod api_versions;
 mod asker;
+mod describe_cluster;
 mod fetch;
 mod find_coordinator;
 mod init_producer_id;
 mod list_offsets;
 mod metadata;
+mod offset_for_leader_epoch;
 mod plan;
 mod produce;
 
@@ -81,5 +83,7 @@ pub(crate) fn begin<S: Shards>(
         ApiKey::Produce => produce::begin(scope, request),
         ApiKey::FindCoordinator => find_coordinator::begin(scope, &request),
         ApiKey::InitProducerId => init_producer_id::begin(scope, &request),
+        ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::begin(scope, request),
+        ApiKey::DescribeCluster => describe_cluster::begin(scope, &request),
     }
 }

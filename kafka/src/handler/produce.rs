@@ -11,7 +11,7 @@ use crate::codec::produce::{
     BATCHES_FROM, Partition, RecordError, Request as Body, RequestTopic, Response, Topic,
 };
 use crate::codec::{DecodeError, ErrorCode};
-use crate::errors::{Asked, NO_IDEMPOTENCE, NO_TRANSACTIONS, batch_error, shard_error};
+use crate::errors::{Asked, NO_TRANSACTIONS, batch_error, shard_error};
 use crate::log::{Line, ProtocolLog};
 use crate::metrics::KafkaMetrics;
 use crate::request::{Reply, Request};
@@ -188,24 +188,16 @@ fn refusal_of_all(version: i16, body: &Body, acks: Option<Acks>) -> Option<Refus
     })
 }
 
-/// The batch, if it asks nothing that is not kept.
+/// The batch, if it may come in a request of this version.
 fn check(batch: Batch, version: i16) -> Result<Batch, Refusal> {
-    let (code, sentence) = if batch.header().has_producer_id() {
-        // Taking the records and ignoring the numbers would promise what is not kept.
-        (ErrorCode::ClusterAuthorizationFailed, NO_IDEMPOTENCE)
-    } else if batch.codec() == Codec::Zstd && version < ZSTD_FROM {
-        (
-            ErrorCode::UnsupportedCompressionType,
-            "zstd needs Produce version 7 or later",
-        )
-    } else {
-        return Ok(batch);
-    };
-    Err(Refusal {
-        code,
-        sentence: sentence.into(),
-        record: None,
-    })
+    if batch.codec() == Codec::Zstd && version < ZSTD_FROM {
+        return Err(Refusal {
+            code: ErrorCode::UnsupportedCompressionType,
+            sentence: "zstd needs Produce version 7 or later".into(),
+            record: None,
+        });
+    }
+    Ok(batch)
 }
 
 /// The answer for a partition that means no shard.

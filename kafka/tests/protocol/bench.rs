@@ -11,8 +11,8 @@ use felix_core::shards::{Append, ShardState};
 use felix_core::stalls::{Stall, StallBounds};
 use felix_core::topology::{Address, Topology};
 use felix_core::{
-    Batch, Blocking, BrokerId, Catalog, Clock, CpuId, Generation, Memory, ShardId, Stalls, Stream,
-    StreamId,
+    Batch, Blocking, BrokerId, Catalog, Clock, CpuId, Generation, Memory, ProducerIds, ShardId,
+    Stalls, Stream, StreamId,
 };
 use felix_core::{Timestamp, batch::BatchBuilder};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Settings, Signal, serve};
@@ -31,6 +31,9 @@ const STALL_BOUNDS: StallBounds = StallBounds {
     counted: Duration::ZERO,
     reported: Duration::ZERO,
 };
+
+/// The first id that a producer is given.
+pub(crate) const PRODUCER_ID: u64 = 4242;
 
 pub(crate) const TENANT: &str = "dev";
 pub(crate) const CLICKS: StreamId = StreamId(0xc11c);
@@ -152,6 +155,7 @@ impl Bench {
             catalog: CatalogView::new(Rc::new(Catalog::new(streams).unwrap())),
             topology: Rc::new(Topology::new(BrokerId(1), 2, addresses, Some("rack-a"))),
             auth: Rc::new(ByName(anonymous)),
+            producer_ids: ProducerIds::from_drawn(PRODUCER_ID),
             clock: Rc::clone(&clock) as Rc<dyn Clock>,
             settings: Settings {
                 default_namespace: Some("default".into()),

@@ -405,3 +405,56 @@ fn a_partition_named_twice_is_refused_each_time_and_the_others_are_read() {
     let clicks = [(0, 42), (1, 0), (2, 42), (0, 42), (2, 42)];
     assert_eq!(told, [&clicks[..], &[(9, 3), (9, 3)]].concat());
 }
+
+/// Has a client read partitions 0 to 2 in this order, each from its offset there, for one batch at a
+/// time; which one is brought records of.
+fn read_one_of_three(bench: &mut Bench, client: &mut Client, offsets: &mut [i64; 3]) -> usize {
+    let parts = (0..)
+        .zip(&*offsets)
+        .map(|(index, offset)| part(index, *offset));
+    let request = fetch_parts(vec![("default.clicks", parts.collect())]).with_max_bytes(1);
+    let id = client.send(ApiKey::Fetch, 11, &request);
+    bench.turn();
+    let response: FetchResponse = client.answer(ApiKey::Fetch, 11, id);
+    let partitions = &response.responses[0].partitions;
+    let indexes = partitions.iter().map(|partition| partition.partition_index);
+    assert_eq!(indexes.collect::<Vec<_>>(), [0, 1, 2], "in the order asked");
+    let has_records = |at: &usize| !partitions[*at].records.as_ref().unwrap().is_empty();
+    let brought: Vec<usize> = (0..3).filter(has_records).collect();
+    assert_eq!(brought.len(), 1, "one byte is asked for");
+    offsets[brought[0]] += 1;
+    brought[0]
+}
+
+#[test]
+fn a_reader_of_few_bytes_that_always_asks_in_the_same_order_is_brought_every_partition() {
+    let mut bench = Bench::new();
+    for index in 0..3 {
+        for _ in 0..4 {
+            bench.publish(clicks(index), &["a"]);
+        }
+    }
+    let mut client = bench.connect();
+    let mut offsets = [0; 3];
+    let mut read = || read_one_of_three(&mut bench, &mut client, &mut offsets);
+    let brought: Vec<usize> = (0..9).map(|_| read()).collect();
+    assert_eq!(brought, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+    // Another connection begins where it asks to.
+    let mut other = bench.connect();
+    assert_eq!(read_one_of_three(&mut bench, &mut other, &mut [0; 3]), 0);
+}
+
+#[test]
+fn partitions_that_have_nothing_cost_the_others_no_turn() {
+    let mut bench = Bench::new();
+    for index in [0, 2] {
+        for _ in 0..3 {
+            bench.publish(clicks(index), &["a"]);
+        }
+    }
+    let mut client = bench.connect();
+    let mut offsets = [0; 3];
+    let mut read = || read_one_of_three(&mut bench, &mut client, &mut offsets);
+    let brought: Vec<usize> = (0..6).map(|_| read()).collect();
+    assert_eq!(brought, [0, 2, 0, 2, 0, 2]);
+}

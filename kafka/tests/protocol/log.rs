@@ -5,7 +5,8 @@ use crate::metadata::all_topics;
 use crate::produce::{produce, produce_bytes};
 use felix_core::metrics::Metrics;
 use felix_kafka::Refused;
-use kafka_protocol::messages::{ApiKey, InitProducerIdRequest};
+use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, TransactionalId};
+use kafka_protocol::protocol::StrBytes;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -34,6 +35,12 @@ impl<'a> MakeWriter<'a> for Lines {
     fn make_writer(&'a self) -> Self {
         self.clone()
     }
+}
+
+/// A wish for a producer id.
+fn init(transactional: bool) -> InitProducerIdRequest {
+    let id = transactional.then(|| TransactionalId(StrBytes::from_static_str("t")));
+    InitProducerIdRequest::default().with_transactional_id(id)
 }
 
 /// The lines at warning level or above while `act` runs.
@@ -74,9 +81,9 @@ fn each_protocol_error_is_one_line_with_peer_client_api_version_and_reason() {
         send(1, |bytes| bytes[5] = 19),
         &[
             r#"client_id="tester""#,
-            "api=19",
+            "api=CreateTopics",
             "version=1",
-            "is not served",
+            "this API is not served",
         ],
     );
     one_line(
@@ -85,7 +92,7 @@ fn each_protocol_error_is_one_line_with_peer_client_api_version_and_reason() {
             r#"client_id="tester""#,
             "api=Metadata",
             "version=13",
-            "is not served",
+            "this version is not served: 0 to 12 are",
         ],
     );
     one_line(
@@ -225,7 +232,7 @@ fn a_flood_of_one_kind_hides_no_line_of_another() {
             bench.turn();
         }
         let mut client = bench.connect();
-        client.send(ApiKey::InitProducerId, 4, &InitProducerIdRequest::default());
+        client.send(ApiKey::InitProducerId, 4, &init(true));
         bench.turn();
     });
     assert!(lines.last().unwrap().contains("refused a Kafka producer"));
@@ -280,24 +287,25 @@ fn a_produce_without_answer_is_logged_with_the_reason_of_its_code() {
 }
 
 #[test]
-fn an_idempotent_producer_is_told_in_the_log_what_to_set() {
-    let words = [
-        "enable.idempotence=false",
+fn a_producer_that_is_given_no_id_is_told_why_in_the_log() {
+    let who = [
         r#"client_id="tester""#,
         "version=4",
+        "refused a Kafka producer",
     ];
-    one_line(
-        || {
-            let mut bench = Bench::new();
+    let ask = |anonymous: bool, transactional: bool| {
+        move || {
+            let mut bench = Bench::with_anonymous(anonymous);
             let mut client = bench.connect();
-            client.send(
-                ApiKey::InitProducerId,
-                4,
-                &InitProducerIdRequest::default().with_transactional_id(None),
-            );
+            client.send(ApiKey::InitProducerId, 4, &init(transactional));
             bench.turn();
-        },
-        &words,
+        }
+    };
+    let transactional = [&who[..], &["unset transactional.id"]].concat();
+    one_line(ask(true, true), &transactional);
+    one_line(
+        ask(false, false),
+        &[&who[..], &["not authenticated"]].concat(),
     );
 }
 

@@ -5,10 +5,13 @@
 
 mod bench;
 mod client;
+mod cluster;
 mod drain;
+mod epochs;
 mod fetch;
 mod frames;
 mod heavy;
+mod idempotence;
 mod list_offsets;
 mod log;
 mod memory;

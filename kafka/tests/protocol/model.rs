@@ -47,6 +47,8 @@ pub(crate) struct Log {
     pub(crate) log_start: u64,
     pub(crate) log_end: u64,
     pub(crate) visible_end: u64,
+    /// Generations and where they end, rising.
+    pub(crate) ends: Vec<(Generation, u64)>,
     pub(crate) append_time: Option<Timestamp>,
     /// What appends are answered with.
     pub(crate) append_error: Option<ShardError>,
@@ -197,18 +199,7 @@ impl Model {
         if let Some(error) = &log.read_error {
             return Err(error.clone());
         }
-        if let Some(generation) = part.generation {
-            if generation < GENERATION {
-                return Err(ShardError::FencedGeneration {
-                    current: GENERATION,
-                });
-            }
-            if generation > GENERATION {
-                return Err(ShardError::UnknownGeneration {
-                    current: GENERATION,
-                });
-            }
-        }
+        check_generation(part.generation)?;
         let (log_start, visible_end) = (Offset::new(log.log_start), Offset::new(log.visible_end));
         let offset = part.offset.get();
         if offset < log.log_start || offset > log.log_end {
@@ -268,7 +259,16 @@ impl Model {
         if let Some(error) = &log.read_error {
             return Err(error.clone());
         }
+        check_generation(query.generation)?;
+        let mut generation = GENERATION;
         let found = match query.spec {
+            OffsetSpec::EndOf(asked) => {
+                let ends = log.ends.iter().rev();
+                let end = ends.clone().find(|(of, _)| *of <= asked);
+                generation = end.map_or(GENERATION, |(of, _)| *of);
+                end.filter(|_| asked <= GENERATION)
+                    .map(|(_, end)| (Offset::new(*end), None))
+            }
             OffsetSpec::Earliest => Some((Offset::new(log.log_start), None)),
             OffsetSpec::Latest => Some((Offset::new(log.visible_end), None)),
             OffsetSpec::MaxTimestamp => {
@@ -295,10 +295,17 @@ impl Model {
                     (offset, Some(Timestamp(header.max_timestamp)))
                 }),
         };
-        Ok(OffsetAnswer {
-            found,
-            generation: GENERATION,
-        })
+        Ok(OffsetAnswer { found, generation })
+    }
+}
+
+/// Whether the caller believes in the generation that is.
+fn check_generation(believed: Option<Generation>) -> Result<(), ShardError> {
+    let current = GENERATION;
+    match believed {
+        Some(believed) if believed < current => Err(ShardError::FencedGeneration { current }),
+        Some(believed) if believed > current => Err(ShardError::UnknownGeneration { current }),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -346,31 +346,6 @@ fn a_transactional_producer_is_refused_with_the_sentence() {
 }
 
 #[test]
-fn a_producer_id_is_refused_and_a_negative_one_is_not_looked_at_further() {
-    let one = |builder: BatchBuilder| builder.record(Timestamp(1), None, Some(b"a")).build();
-    let (code, sentence) = refused(one(BatchBuilder::new().producer(7, 0, 0)));
-    assert_eq!(code, 31);
-    assert!(
-        sentence.contains("set enable.idempotence=false"),
-        "{sentence}"
-    );
-    assert!(
-        sentence.ends_with("See docs/kafka-compatibility.md"),
-        "{sentence}"
-    );
-
-    // sarama and kafkajs send an epoch and a sequence without an id (T110).
-    let mut bench = Bench::new();
-    let records = one(BatchBuilder::new().producer(-1, 0, 0)).freeze();
-    let response = ask(
-        &mut bench,
-        9,
-        &produce_bytes("default.clicks", 0, Some(records), -1),
-    );
-    assert_eq!(produced(&response).error_code, 0);
-}
-
-#[test]
 fn faults_of_a_batch_have_their_codes_and_sentences() {
     let two = ["a", "b"];
     for (records, code, words) in [

@@ -8,8 +8,8 @@ use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListO
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, FetchResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceResponse, TransactionalId,
+    FindCoordinatorResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    MetadataResponse, ProduceResponse,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -81,23 +81,6 @@ fn a_coordinator_of_another_kind_is_an_invalid_request() {
 }
 
 #[test]
-fn a_producer_id_is_refused_for_good_with_and_without_a_transaction() {
-    for version in 0..=5 {
-        for (transactional_id, code) in [(None, 31), (Some(text("t")), 53)] {
-            let mut bench = Bench::new();
-            let mut client = bench.connect();
-            let request = InitProducerIdRequest::default()
-                .with_transactional_id(transactional_id.map(TransactionalId));
-            let id = client.send(ApiKey::InitProducerId, version, &request);
-            bench.turn();
-            let answer: InitProducerIdResponse = client.answer(ApiKey::InitProducerId, version, id);
-            assert_eq!((answer.error_code, answer.producer_id.0), (code, -1));
-            assert_eq!(answer.producer_epoch, -1);
-        }
-    }
-}
-
-#[test]
 fn versions_are_told_as_clients_need_them_to_enable_their_features() {
     for version in 0..=4 {
         let mut bench = Bench::new();
@@ -127,6 +110,8 @@ fn versions_are_told_as_clients_need_them_to_enable_their_features() {
             (10, 0, 6),
             (18, 0, 4),
             (22, 0, 5),
+            (23, 2, 4),
+            (60, 0, 1),
         ];
         assert_eq!(told, expected);
     }

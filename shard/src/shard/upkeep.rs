@@ -110,6 +110,15 @@ impl Shard {
         }
     }
 
+    /// The greatest generation up to the one asked for that holds records, and the offset after its
+    /// last one. `None`: it has not begun.
+    pub(crate) fn generation_end(
+        &self,
+        asked: Generation,
+    ) -> Result<Option<(Generation, Offset)>, ShardError> {
+        Ok(self.phase.borrow().open()?.log.generation_end(asked))
+    }
+
     /// The generation of the record at `offset`.
     pub(crate) fn generation_at(&self, offset: Offset) -> Result<Generation, ShardError> {
         Ok(self.phase.borrow().open()?.log.generation_at(offset))

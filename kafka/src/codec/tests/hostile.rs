@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::codec::{
-    DecodeError, Fault, api_versions, fetch, find_coordinator, init_producer_id, list_offsets,
-    metadata, produce,
+    DecodeError, Fault, api_versions, describe_cluster, fetch, find_coordinator, init_producer_id,
+    list_offsets, metadata, offset_for_leader_epoch, produce,
 };
 use felix_core::limits::REQUEST_ELEMENTS_MAX;
 use oracle::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use oracle::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use oracle::metadata_request::MetadataRequestTopic;
+use oracle::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use oracle::produce_request::{PartitionProduceData, TopicProduceData};
 
 /// Reads a body at the cursor's place, of any API.
@@ -28,6 +29,10 @@ fn decode_body(api: ApiKey, version: i16, mut cursor: Cursor<'_>) -> Result<(), 
         ApiKey::FindCoordinator => find_coordinator::Request::decode(version, cursor).map(drop),
         ApiKey::ApiVersions => api_versions::Request::decode(version, cursor).map(drop),
         ApiKey::InitProducerId => init_producer_id::Request::decode(version, cursor).map(drop),
+        ApiKey::OffsetForLeaderEpoch => {
+            offset_for_leader_epoch::Request::decode(version, cursor).map(drop)
+        }
+        ApiKey::DescribeCluster => describe_cluster::Request::decode(version, cursor).map(drop),
     }
 }
 
@@ -91,6 +96,17 @@ fn sample(api: ApiKey, version: i16) -> BytesMut {
             let request = oracle::InitProducerIdRequest::default()
                 .with_transactional_id(Some(text_of("id").into()));
             request_frame(api, version, &request)
+        }
+        ApiKey::OffsetForLeaderEpoch => {
+            let topic = OffsetForLeaderTopic::default()
+                .with_topic(topic_name("topic"))
+                .with_partitions(vec![OffsetForLeaderPartition::default(); 2]);
+            let request =
+                oracle::OffsetForLeaderEpochRequest::default().with_topics(vec![topic; 2]);
+            request_frame(api, version, &request)
+        }
+        ApiKey::DescribeCluster => {
+            request_frame(api, version, &oracle::DescribeClusterRequest::default())
         }
     }
 }

@@ -6,6 +6,8 @@
     reason = "a test that indexes wrongly should fail"
 )]
 
+mod cluster;
+mod epochs;
 mod fetch;
 mod framing;
 mod hostile;

@@ -201,6 +201,8 @@ fn what_is_served_is_told_in_every_version_of_api_versions() {
             (10, 0, 6),
             (18, 0, 4),
             (22, 0, 5),
+            (23, 2, 4),
+            (60, 0, 1),
         ];
         assert_eq!(told, expected);
     }

@@ -13,6 +13,7 @@ use kafka_protocol::protocol::{Encodable, StrBytes};
 use oracle::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use oracle::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use oracle::metadata_request::MetadataRequestTopic;
+use oracle::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use oracle::produce_request::{PartitionProduceData, TopicProduceData};
 
 /// The topic that the seeds speak of.
@@ -118,6 +119,22 @@ pub fn request(api: ApiKey, version: i16, id: i32, topic: &str) -> Vec<u8> {
         }
         ApiKey::InitProducerId => {
             frame(api, version, id, &oracle::InitProducerIdRequest::default())
+        }
+        ApiKey::OffsetForLeaderEpoch => {
+            let partition = |index, epoch| {
+                OffsetForLeaderPartition::default()
+                    .with_partition(index)
+                    .with_current_leader_epoch(-1)
+                    .with_leader_epoch(epoch)
+            };
+            let topic = OffsetForLeaderTopic::default()
+                .with_topic(topic_name(topic))
+                .with_partitions(vec![partition(0, 1), partition(1, -1), partition(2, 9)]);
+            let request = oracle::OffsetForLeaderEpochRequest::default().with_topics(vec![topic]);
+            frame(api, version, id, &request)
+        }
+        ApiKey::DescribeCluster => {
+            frame(api, version, id, &oracle::DescribeClusterRequest::default())
         }
     }
 }

@@ -4,8 +4,8 @@ use crate::memory::bounded;
 use bytes::BytesMut;
 use felix_core::limits::REQUEST_ELEMENTS_MAX;
 use felix_kafka::codec::{
-    ApiKey, Cursor, DecodeError, RequestHeader, Support, api_versions, fetch, find_coordinator,
-    init_producer_id, list_offsets, metadata, produce,
+    ApiKey, Cursor, DecodeError, RequestHeader, Support, api_versions, describe_cluster, fetch,
+    find_coordinator, init_producer_id, list_offsets, metadata, offset_for_leader_epoch, produce,
 };
 use kafka_protocol::messages as oracle;
 use kafka_protocol::protocol::Decodable;
@@ -66,6 +66,10 @@ fn decode(
         ApiKey::FindCoordinator => find_coordinator::Request::decode(version, cursor).map(drop),
         ApiKey::ApiVersions => api_versions::Request::decode(version, cursor).map(drop),
         ApiKey::InitProducerId => init_producer_id::Request::decode(version, cursor).map(drop),
+        ApiKey::OffsetForLeaderEpoch => {
+            offset_for_leader_epoch::Request::decode(version, cursor).map(drop)
+        }
+        ApiKey::DescribeCluster => describe_cluster::Request::decode(version, cursor).map(drop),
     }
 }
 
@@ -84,6 +88,10 @@ fn agree(api: ApiKey, version: i16, body: &[u8]) {
         ApiKey::FindCoordinator => accepts::<oracle::FindCoordinatorRequest>(version, body),
         ApiKey::ApiVersions => accepts::<oracle::ApiVersionsRequest>(version, body),
         ApiKey::InitProducerId => accepts::<oracle::InitProducerIdRequest>(version, body),
+        ApiKey::OffsetForLeaderEpoch => {
+            accepts::<oracle::OffsetForLeaderEpochRequest>(version, body)
+        }
+        ApiKey::DescribeCluster => accepts::<oracle::DescribeClusterRequest>(version, body),
     };
     let surplus_max = match api {
         ApiKey::Metadata if api.is_flexible(version) => SURPLUS_BYTES_MAX,
