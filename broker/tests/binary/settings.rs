@@ -57,8 +57,8 @@ fn checked_settings_that_are_wrong_end_with_2_and_the_sentence() {
     assert_wrong(&checked(&["--broker-id=0"]), &["1 to 2147483647"]);
     assert_wrong(&checked(&["--log=debgu"]), &["FELIX_LOG", "\"debgu\""]);
     assert_wrong(
-        &checked(&["--kafka-listen=127.0.0.1:0"]),
-        &["FELIX_KAFKA_TLS=false"],
+        &checked(&["--kafka-listen=192.0.2.1:0", "--kafka-tls=false"]),
+        &["FELIX_KAFKA_TLS=true"],
     );
     let ports = ["--dev", "--cores=0,1", "--kafka-core-port-base=65535"];
     assert_wrong(&checked(&ports), &["core 1", "65535 + 1"]);
