@@ -4,7 +4,7 @@ use super::certificate;
 use super::config::TlsConfig;
 use super::failure::{NotTls, TlsError};
 use super::metrics::TlsMetrics;
-use super::session::{RECORD_BYTES_MAX, Session};
+use super::session::{HEADER_BYTES, RECORD_BYTES_MAX, Session};
 use super::stream::{TlsStream, poll_flush};
 use bytes::BytesMut;
 use felix_core::limits::HANDSHAKE_JOBS_PER_CORE_MAX;
@@ -15,9 +15,6 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::rc::Rc;
-
-/// A record's header: type, version, length (RFC 8446, section 5.1).
-const HEADER_BYTES: usize = 5;
 
 /// The longest record that any version allows (RFC 5246, section 6.2.3).
 const RECORD_WIRE_BYTES_MAX: usize = HEADER_BYTES + RECORD_BYTES_MAX + 2048;

@@ -22,6 +22,13 @@ pub(super) const RECORD_OVERHEAD_MAX: usize = 5 + 256;
 /// What encrypting adds to one record: header, content type or nonce, tag.
 const ENCRYPTED_OVERHEAD: usize = 64;
 
+/// A record's header: type, version, length (RFC 8446, section 5.1).
+pub(super) const HEADER_BYTES: usize = 5;
+
+/// Records looked at in one go on the core. A peer may send them with a byte each, or with a change
+/// of keys, which takes some microseconds.
+pub(super) const RECORDS_MAX: usize = 32;
+
 /// Ciphertext waiting to be sent that an idle connection's buffer keeps room for.
 const KEPT_BYTES_MAX: usize = 4 << 10;
 
@@ -82,6 +89,12 @@ impl Session {
         self.peer_closed
     }
 
+    /// Whether a whole record waits to be looked at, after [`read`](Self::read) has looked at as many
+    /// as it does in one go.
+    pub(super) fn has_whole_record(&self) -> bool {
+        record_end(&self.incoming, 0).is_some_and(|end| end <= self.incoming.len())
+    }
+
     /// Takes the handshake as far as what was received allows.
     ///
     /// # Errors
@@ -116,7 +129,7 @@ impl Session {
             };
             let is_owed = !self.incoming.is_empty() || self.broken.is_some();
             let driven = if sink.room > 0 && is_owed {
-                self.drive(&mut sink, None)
+                self.drive_some(&mut sink, None)
             } else {
                 Ok(())
             };
@@ -142,6 +155,9 @@ impl Session {
         pieces: &[IoSlice<'_>],
         bytes_max: usize,
     ) -> Result<usize, Error> {
+        let records = bytes_max / RECORD_BYTES_MAX + 2;
+        self.outgoing
+            .make_room(bytes_max + records * ENCRYPTED_OVERHEAD);
         let mut left = bytes_max;
         let mut gathered = Vec::new();
         let mut pieces = pieces.iter().peekable();
@@ -197,7 +213,7 @@ impl Session {
     fn writing(&mut self, writing: Writing<'_>) -> Result<(), Error> {
         let mut nothing = BytesMut::new();
         let mut written = false;
-        let driven = self.drive(
+        let driven = self.drive_some(
             &mut Sink {
                 into: &mut nothing,
                 room: 0,
@@ -214,6 +230,22 @@ impl Session {
             // After both farewells nothing is written any more.
             Err(Error::General("the connection is closed".into()))
         }
+    }
+
+    /// [`drive`](Self::drive) over the first records alone, so that it takes its time only.
+    fn drive_some(&mut self, sink: &mut Sink<'_>, write: Option<Writing<'_>>) -> Result<(), Error> {
+        let rest = self.incoming.split_off(records_end(&self.incoming));
+        let before = (self.incoming.len(), sink.room);
+        let reading = write.is_none();
+        self.drive(sink, write)?;
+        let stuck = reading && before == (self.incoming.len(), sink.room) && self.plain.is_empty();
+        if stuck && !rest.is_empty() {
+            let error = Error::General("a message comes in too many records".into());
+            self.broken = Some(error.clone());
+            return Err(error);
+        }
+        self.incoming.unsplit(rest);
+        Ok(())
     }
 
     /// Steps until nothing more can be done with the bytes that are here. To read it stops as soon
@@ -319,6 +351,26 @@ impl fmt::Debug for Session {
     }
 }
 
+/// Where the record that begins at `start` ends, which may lie beyond what is there; `None`: not
+/// even its header is there.
+fn record_end(incoming: &[u8], start: usize) -> Option<usize> {
+    let header = incoming.get(start..)?.first_chunk::<HEADER_BYTES>()?;
+    let [_, _, _, high, low] = header;
+    Some(start + HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low])))
+}
+
+/// Where the last of the first [`RECORDS_MAX`] records ends, or what is there of them.
+fn records_end(incoming: &[u8]) -> usize {
+    let mut end = 0;
+    for _ in 0..RECORDS_MAX {
+        match record_end(incoming, end) {
+            Some(next) if next < incoming.len() => end = next,
+            Some(_) | None => return incoming.len(),
+        }
+    }
+    end
+}
+
 /// What rustls wrote into a buffer, or how large it has to be.
 enum Wrote {
     Bytes(usize),
@@ -378,6 +430,19 @@ impl Outgoing {
         }
     }
 
+    /// Makes room behind what is to be sent.
+    fn make_room(&mut self, bytes: usize) {
+        if self.end + bytes <= self.buffer.len() {
+            return;
+        }
+        if self.end == 0 {
+            // Zeroed by the allocator, which does it faster where it does it at all.
+            self.buffer = vec![0; bytes];
+        } else {
+            self.buffer.resize(self.end + bytes, 0);
+        }
+    }
+
     /// Has `write` put something behind the rest, into `room` bytes or as many as it says it needs.
     fn append(
         &mut self,
@@ -386,9 +451,7 @@ impl Outgoing {
     ) -> Result<(), Error> {
         let mut needs = room;
         loop {
-            if self.buffer.len() < self.end + needs {
-                self.buffer.resize(self.end + needs, 0);
-            }
+            self.make_room(needs);
             let free = self.buffer.get_mut(self.end..).unwrap_or_default();
             match write(free)? {
                 Wrote::Bytes(count) => {

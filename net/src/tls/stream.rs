@@ -130,6 +130,11 @@ impl<S: ByteStream> ByteStream for TlsStream<S> {
             if self.session.is_peer_closed() {
                 return Poll::Ready(Ok(0));
             }
+            if self.session.has_whole_record() {
+                // It has looked at as many as it does in one go, and nothing in them was for us.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if self.ended {
                 let whole = self.session.incoming.is_empty();
                 let cut =

@@ -324,6 +324,30 @@ fn each_flight_is_one_step_beside_the_core_however_it_drips() {
 }
 
 #[test]
+fn very_many_small_records_are_looked_at_in_portions() {
+    let (acceptor, own) = acceptor();
+    let mut talk = Talk::new(Client::trusting(&own));
+    let mut stream = talk.accept(&acceptor).unwrap().stream;
+    for _ in 0..10 {
+        talk.change_keys();
+    }
+    for number in 0..200 {
+        talk.say(&[number]);
+    }
+    let mut got = BytesMut::new();
+    let mut portions = Vec::new();
+    while got.len() < 200 {
+        let receiving = poll_fn(|cx| stream.poll_recv(cx, &mut got, 1000));
+        portions.push(talk.drive(receiving).unwrap());
+    }
+    assert!(got.iter().copied().eq(0..200));
+    assert!(
+        portions.iter().all(|portion| *portion <= 32),
+        "{portions:?}"
+    );
+}
+
+#[test]
 fn a_stream_that_works_hard_lets_others_have_their_turn() {
     let (acceptor, own) = acceptor();
     let mut talk = Talk::new(Client::trusting(&own));

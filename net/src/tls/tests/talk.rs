@@ -244,6 +244,12 @@ impl Talk {
         }
     }
 
+    /// Sends with other keys from now on, which takes a record.
+    pub(super) fn change_keys(&mut self) {
+        self.client.refresh_traffic_keys().unwrap();
+        self.flush();
+    }
+
     pub(super) fn farewell(&mut self) {
         self.client.send_close_notify();
         self.flush();
