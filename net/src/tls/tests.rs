@@ -91,6 +91,45 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_peer_changes_is_an_error_or_an_end_and_stays_one(
+        hello in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 0..6),
+        records in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..6),
+        v13 in any::<bool>(),
+    ) {
+        let (acceptor, own) = acceptor();
+        let version = if v13 { &rustls::version::TLS13 } else { &rustls::version::TLS12 };
+        let client = Client::trusting(&own).speaking(version);
+        let mut talk = Talk::new(client.clone());
+        talk.tamper(&hello);
+        talk.cut(usize::MAX);
+        prop_assert!(talk.accept(&acceptor).is_err());
+
+        let mut talk = Talk::new(client);
+        let mut stream = talk.accept(&acceptor).unwrap().stream;
+        for word in ["one", "two", "three"] {
+            talk.say(word.as_bytes());
+        }
+        talk.tamper(&records);
+        talk.cut(usize::MAX);
+        let mut got = BytesMut::new();
+        let mut ends = 0;
+        while ends < 3 {
+            let receiving = poll_fn(|cx| stream.poll_recv(cx, &mut got, 100));
+            ends += usize::from(!matches!(talk.drive(receiving), Ok(1..)));
+        }
+        prop_assert!(b"onetwothree".starts_with(&got));
+        let mut cx = Context::from_waker(Waker::noop());
+        drop(stream.poll_send(&mut cx, &[IoSlice::new(b"answer")]));
+        stream.close_write();
+        talk.settle(&mut stream);
+        prop_assert!(talk.is_server_closed());
+    }
+}
+
 #[test]
 fn a_peer_that_does_not_read_holds_one_write_and_is_told_of_it_only_once_it_is_sent() {
     let (acceptor, own) = acceptor();

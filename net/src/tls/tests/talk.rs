@@ -250,10 +250,10 @@ impl Talk {
         self.flush();
     }
 
+    /// Says that it sends no more, and leaves the connection as it is.
     pub(super) fn farewell(&mut self) {
         self.client.send_close_notify();
         self.flush();
-        self.wire.borrow_mut().client_ended = true;
     }
 
     /// Ends without a farewell, after so many of the bytes under way.
@@ -270,6 +270,16 @@ impl Talk {
         self.flush();
         let mut wire = self.wire.borrow_mut();
         *wire.to_server.back_mut().unwrap() ^= 1;
+    }
+
+    /// Changes bytes under way.
+    pub(super) fn tamper(&mut self, changes: &[(proptest::sample::Index, u8)]) {
+        self.flush();
+        let mut wire = self.wire.borrow_mut();
+        for (at, change) in changes {
+            let at = at.index(wire.to_server.len());
+            wire.to_server[at] ^= change;
+        }
     }
 
     pub(super) fn heard(&self) -> &[u8] {
