@@ -386,6 +386,41 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_that_does_not_hold_now_is_a_warning_and_no_fault() {
+        let temp = tempdir().unwrap();
+        for (from, to, expected) in [
+            (2020, 2021, Some("has expired")),
+            (2020, 2119, None),
+            (2118, 2119, Some("does not hold yet")),
+        ] {
+            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.not_before = date_time_ymd(from, 1, 1);
+            params.not_after = date_time_ymd(to, 1, 1);
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.self_signed(&key).unwrap();
+            let path = temp.path().join("own.pem");
+            fs::write(&path, certificate.pem() + &key.serialize_pem()).unwrap();
+            let name = path.display();
+            let flags = [format!("--tls-cert={name}"), format!("--tls-key={name}")];
+            let warnings = source(&flags)
+                .load()
+                .unwrap()
+                .config
+                .warnings(SystemClock.wall());
+            assert_eq!(
+                warnings.len(),
+                usize::from(expected.is_some()),
+                "{warnings:?}"
+            );
+            assert!(
+                warnings
+                    .iter()
+                    .all(|warning| warning.contains(expected.unwrap()))
+            );
+        }
+    }
+
+    #[test]
     fn another_file_in_the_same_place_has_another_stamp() {
         let temp = tempdir().unwrap();
         let path = temp.path().join("own.pem");
