@@ -5,7 +5,7 @@ use felix_tests::{Authority, Broker, Identity, Stream, eventually, java, kcat, p
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const TOPIC: &str = "default.clicks";
@@ -71,7 +71,7 @@ fn s_client(broker: &Broker, args: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", &broker.bootstrap()])
         .args(args)
-        .stdin(std::process::Stdio::null())
+        .stdin(Stdio::null())
         .output()
         .expect("openssl is there");
     let text = [output.stdout, output.stderr].concat();
@@ -97,6 +97,17 @@ fn failed(broker: &Broker, reason: &str) -> f64 {
         .find_map(|line| line.strip_prefix(&labelled));
     line.and_then(|value| value.parse().ok())
         .unwrap_or_else(|| panic!("no {labelled} in {}", metrics.page()))
+}
+
+/// Apache Kafka's own client writes for a while.
+fn java_writes(args: &[&str]) {
+    let again = java::Program::compile("Again");
+    let mut writing = again.start(args);
+    eventually("Java writes", || {
+        String::from_utf8_lossy(writing.stdout()).lines().count() >= 100
+    });
+    writing.signal(felix_tests::SIGTERM);
+    drop(writing.finish(Duration::from_secs(60)).ok());
 }
 
 #[test]
@@ -142,9 +153,8 @@ fn clients_of_librdkafka_and_java_trust_the_own_certificate_and_a_restart_keeps_
     let read = kcat::run(&broker.bootstrap(), &consume, None).ok().text();
     assert!(read == text, "kcat reads what it wrote");
 
-    let again = java::Program::compile("Again");
     let trusted = format!("ssl.truststore.location={}", exported.display());
-    let args = [
+    java_writes(&[
         &bootstrap,
         "2",
         "java",
@@ -152,15 +162,7 @@ fn clients_of_librdkafka_and_java_trust_the_own_certificate_and_a_restart_keeps_
         "security.protocol=SSL",
         "ssl.truststore.type=PEM",
         &trusted,
-    ];
-    let mut writing = again.start(&args);
-    let mut read = 0;
-    eventually("Java writes", || {
-        read = String::from_utf8_lossy(writing.stdout()).lines().count();
-        read >= 100
-    });
-    writing.signal(felix_tests::SIGTERM);
-    drop(writing.finish(Duration::from_secs(60)).ok());
+    ]);
     assert!(broker.metric("felix_tls_handshakes_total") >= 4.0);
     assert_eq!(broker.metric("felix_tls_handshake_failures_total"), 0.0);
 }
@@ -172,16 +174,23 @@ fn openssl_speaks_both_versions_and_only_what_is_allowed_and_resumes() {
         let shown = s_client(&broker, &[version]);
         assert!(shown.contains(&format!("New, {name}")), "{shown}");
     }
-    let kept = broker.home().join("session.pem");
-    let kept = path(&kept);
     for version in ["-tls1_2", "-tls1_3"] {
-        // Tickets of TLS 1.3 come behind the handshake, so something has to be waited for.
-        let script = "(sleep 0.5) | openssl s_client -connect \"$0\" \"$1\" -sess_out \"$2\"";
-        let first = Command::new("sh")
-            .args(["-c", script, &broker.bootstrap(), version, kept])
-            .output()
+        let kept = broker.home().join(format!("session{version}.pem"));
+        let kept = path(&kept);
+        let mut first = Command::new("openssl")
+            .args(["s_client", "-connect", &broker.bootstrap(), version])
+            .args(["-sess_out", kept])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
             .expect("openssl is there");
-        assert!(first.status.success(), "{first:?}");
+        // Tickets of TLS 1.3 come behind the handshake.
+        eventually("a session is kept", || {
+            std::fs::metadata(kept).is_ok_and(|file| file.len() > 0)
+        });
+        drop(first.stdin.take());
+        assert!(first.wait().expect("it was started").success());
         // Whichever core takes it.
         for _ in 0..6 {
             let again = s_client(&broker, &[version, "-sess_in", kept]);
@@ -234,6 +243,25 @@ fn with_a_client_authority_only_its_certificates_come_in() {
     let known = authority.issue("alice", &["felix:principal:alice"]);
     let showing = |own: &Identity| [trusting.clone(), show(own)].concat();
     listing(&broker, &showing(&known)).unwrap();
+
+    // Java wants key and certificate in one file.
+    let both = [&known.key, &known.certificate];
+    let both = both.map(|file| std::fs::read_to_string(file).expect("it is ours"));
+    let keystore = broker.home().join("both.pem");
+    std::fs::write(&keystore, both.concat()).expect("it is ours");
+    let exported = broker.home().join(EXPORTED);
+    let args = [
+        &broker.bootstrap(),
+        "2",
+        "java",
+        TOPIC,
+        "security.protocol=SSL",
+        "ssl.truststore.type=PEM",
+        &format!("ssl.truststore.location={}", exported.display()),
+        "ssl.keystore.type=PEM",
+        &format!("ssl.keystore.location={}", keystore.display()),
+    ];
+    java_writes(&args);
 
     let none = listing(&broker, &trusting).unwrap_err();
     assert!(none.contains("SSL"), "{none}");
