@@ -15,7 +15,8 @@ use crate::probe::{self, Needs};
 use crate::prober::Prober;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
-use crate::{blocking, catalog_file, check, dev, logging, ports, shutdown, stream_dirs};
+use crate::tls_keeper::OpenTls;
+use crate::{announce, blocking, catalog_file, check, dev, logging, ports, shutdown, stream_dirs};
 use crossbeam_channel::Receiver;
 use felix_core::stalls::StallBounds;
 use felix_core::{Catalog, CpuId, Generation, ShardId};
@@ -23,7 +24,7 @@ use felix_shard::log::LogConfig;
 use felix_shard::{CoreConfig, ShardSpec, SpaceConfig};
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -165,7 +166,7 @@ fn run(settings: &Settings) -> Result<usize, String> {
 }
 
 fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
-    warn(settings);
+    announce::warn(settings);
     let cores = core_count(choice);
     let machine = probe::read();
     let needs = needs(settings, cores, 0);
@@ -195,6 +196,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         "open files"
     );
 
+    let tls = OpenTls::open(settings, storage.as_ref().map(|(data, _)| data))?;
     let http = TcpListener::bind(settings.metrics_bind).map_err(|error| {
         let error = io::Error::new(
             error.kind(),
@@ -207,7 +209,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         None => None,
         Some(kafka) => Some(Listeners::bind(kafka, settings, cores)?),
     };
-    tell_listeners(kafka.as_ref(), http_address);
+    announce::tell_listeners(kafka.as_ref(), http_address);
     if let Some((data, state)) = &mut storage {
         let kept = state.keep(data, &catalog);
         kept.map_err(|error| error.to_string())?;
@@ -224,7 +226,8 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         drop(write!(io::stdout(), "{tour}"));
     }
     let config = core_config(&settings.storage, storage.as_ref(), room.files_per_core);
-    launch(settings, choice, config, storage, catalog, http, kafka)
+    let outlets = Outlets { http, kafka, tls };
+    launch(settings, choice, config, storage, catalog, outlets)
 }
 
 fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
@@ -241,35 +244,6 @@ fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
         connections,
         shards,
         file_bytes: settings.storage.file_bytes(),
-    }
-}
-
-fn warn(settings: &Settings) {
-    for (variable, nearest) in &settings.unknown_variables {
-        tracing::warn!(
-            variable,
-            nearest,
-            "a variable that means nothing to the broker"
-        );
-    }
-    if let Some(fault) = &settings.logging.rust_log_fault {
-        tracing::warn!(
-            fault,
-            "RUST_LOG is passed over; FELIX_LOG says what is logged"
-        );
-    }
-    if let Some(kafka) = &settings.kafka {
-        tracing::warn!(
-            listen = %kafka.listen,
-            "Kafka connections are neither encrypted nor authenticated; this version listens on \
-             loopback only"
-        );
-        if let Some(tenant) = &kafka.anonymous_tenant {
-            tracing::warn!(
-                tenant,
-                "anybody who connects may read and write this tenant's streams"
-            );
-        }
     }
 }
 
@@ -319,18 +293,11 @@ fn tell_unlisted(data: &DataDir, catalog: &Catalog) -> Result<(), String> {
     Ok(())
 }
 
-fn tell_listeners(kafka: Option<&Listeners>, http: SocketAddr) {
-    tracing::info!(address = %http, "HTTP listener");
-    match kafka {
-        None => tracing::warn!("no Kafka listener: FELIX_KAFKA_LISTEN is unset"),
-        Some(listeners) => {
-            tracing::info!(address = %listeners.shared, "Kafka listener");
-            for node in listeners.topology.nodes() {
-                let address = format!("{}:{}", node.address.host, node.address.port);
-                tracing::info!(id = node.id, address, "Kafka node");
-            }
-        }
-    }
+/// Where others reach the broker.
+struct Outlets {
+    http: TcpListener,
+    kafka: Option<Listeners>,
+    tls: Option<OpenTls>,
 }
 
 fn launch(
@@ -339,9 +306,9 @@ fn launch(
     config: CoreConfig,
     storage: Option<(DataDir, CatalogState)>,
     catalog: Catalog,
-    http: TcpListener,
-    kafka: Option<Listeners>,
+    outlets: Outlets,
 ) -> Result<Running, String> {
+    let Outlets { http, kafka, tls } = outlets;
     let (tell, events) = crossbeam_channel::unbounded();
     let boxes: Vec<(Outside<Message>, Inside<Message>)> =
         choice.pinned.cpus().iter().map(|_| mailbox()).collect();
@@ -352,6 +319,7 @@ fn launch(
         collector: Collector::new(
             cores.clone(),
             Prober::new(cores.clone(), settings.probe_interval),
+            tls.as_ref().map(|tls| tls.keeper(cores.clone())),
         ),
     };
     let control = Control::start(http, pages, tell.clone())
@@ -361,14 +329,7 @@ fn launch(
     let specs = shard_specs(&catalog, storage.as_ref());
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
-    let mut plans = match (kafka, &settings.kafka, cores.first()) {
-        (Some(listeners), Some(kafka), Some(keeper)) => {
-            let memory = settings.core.memory_bytes_max;
-            KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, keeper)?
-        }
-        (Some(_) | None, _, _) => Vec::new(),
-    }
-    .into_iter();
+    let mut plans = kafka_plans(settings, kafka, tls.as_ref(), &cores)?.into_iter();
     let mut threads = Vec::new();
     let lanes = felix_shard::mesh(core_count(choice));
     for ((cpu, lanes), (_, inside)) in choice.pinned.cpus().iter().zip(lanes).zip(boxes) {
@@ -403,6 +364,21 @@ fn launch(
         control,
         storage,
     })
+}
+
+fn kafka_plans(
+    settings: &Settings,
+    listeners: Option<Listeners>,
+    tls: Option<&OpenTls>,
+    cores: &[Outside<Message>],
+) -> Result<Vec<KafkaPlan>, String> {
+    let (Some(listeners), Some(kafka), Some(keeper)) = (listeners, &settings.kafka, cores.first())
+    else {
+        return Ok(Vec::new());
+    };
+    let memory = settings.core.memory_bytes_max;
+    let tls = tls.map(OpenTls::config);
+    KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, tls, keeper)
 }
 
 fn core_count(choice: &Choice) -> u16 {

@@ -1,8 +1,10 @@
 //! `--check-config`: whether the broker could start with these settings, without starting it.
 
 use crate::catalog_file::{self, Described};
+use crate::clock::SystemClock;
 use crate::settings::Settings;
-use felix_core::{Catalog, Generation, Stream, StreamId};
+use crate::tls_source::TlsSource;
+use felix_core::{Catalog, Clock, Generation, Stream, StreamId};
 use std::io::{self, Write};
 
 /// Why streams and no directory do not go together.
@@ -34,7 +36,25 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
         return Err(NOWHERE.to_owned());
     }
     Catalog::new(streams(&listed)).map_err(|error| format!("the catalog: {error}"))?;
+    check_tls(settings)?;
     writeln!(io::stdout(), "ok").map_err(|error| format!("standard output: {error}"))
+}
+
+/// Certificate, key and client authority, where the settings name them and something uses them. One
+/// that the broker makes for itself is not made here.
+fn check_tls(settings: &Settings) -> Result<(), String> {
+    if !settings.kafka.as_ref().is_some_and(|kafka| kafka.tls) {
+        return Ok(());
+    }
+    let source = TlsSource::given(&settings.tls).map_or_else(
+        // Made and forgotten: what is judged is the rest.
+        || TlsSource::new(&settings.tls, None),
+        Ok,
+    )?;
+    for warning in source.load()?.config.warnings(SystemClock.wall()) {
+        drop(writeln!(io::stderr(), "felix-broker: warning: {warning}"));
+    }
+    Ok(())
 }
 
 /// Streams with made-up identities, for the catalog to judge their names and counts.

@@ -4,6 +4,7 @@ use crate::core_task::Message;
 use crate::mailbox::Outside;
 use crate::prober::Prober;
 use crate::readiness::ShardCounts;
+use crate::tls_keeper::TlsKeeper;
 use crate::troubles::{Named, Troubles};
 use felix_core::Monotonic;
 use felix_core::metrics::{Distribution, Kind, Metrics, Sample};
@@ -39,13 +40,18 @@ impl Numbers {
 pub(crate) struct Collector {
     cores: Vec<Outside<Message>>,
     prober: Prober<Message>,
+    keeper: Option<TlsKeeper>,
     fixed: Vec<Sample>,
 }
 
 impl Collector {
-    /// Asks these cores, in their order, and their prober.
+    /// Asks these cores, in their order, their prober, and who keeps their certificate.
     #[must_use]
-    pub(crate) fn new(cores: Vec<Outside<Message>>, prober: Prober<Message>) -> Self {
+    pub(crate) fn new(
+        cores: Vec<Outside<Message>>,
+        prober: Prober<Message>,
+        keeper: Option<TlsKeeper>,
+    ) -> Self {
         let build = Sample {
             name: "felix_build_info",
             help: "The version that runs.",
@@ -56,6 +62,7 @@ impl Collector {
         Self {
             cores,
             prober,
+            keeper,
             fixed: vec![build],
         }
     }
@@ -63,6 +70,11 @@ impl Collector {
     /// What looks at the cores from outside, to be run.
     pub(crate) fn prober(&self) -> &Prober<Message> {
         &self.prober
+    }
+
+    /// Who reads the certificate anew, to be run; `None`: there is none.
+    pub(crate) fn keeper(&self) -> Option<&TlsKeeper> {
+        self.keeper.as_ref()
     }
 
     /// The shards as core 0 sees them, which is told of every change by their owners; those know
@@ -119,6 +131,8 @@ impl Collector {
                 value: f64::from(u8::from(answered)),
             });
         }
+        let keeper = self.keeper.iter().flat_map(TlsKeeper::samples);
+        numbers.samples.extend(keeper);
         let distributions = &mut numbers.distributions;
         self.prober
             .distributions(&mut |distribution| distributions.push(distribution));

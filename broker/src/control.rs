@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use tokio::net;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
 /// The running control thread.
@@ -52,10 +52,18 @@ impl Control {
             thread.spawn(move || {
                 let tasks = LocalSet::new();
                 let work = async move {
-                    tokio::task::spawn_local(signals.listen(events));
+                    let asked: Rc<Notify> = Rc::default();
+                    let reads = pages.collector.keeper().map(|_| Rc::clone(&asked));
+                    tokio::task::spawn_local(signals.listen(events, reads));
                     let listener = net::TcpListener::from_std(listener)
                         .expect("a bound, non-blocking listener joins the runtime it is handed to");
                     let pages = Rc::new(pages);
+                    let keeping = Rc::clone(&pages);
+                    tokio::task::spawn_local(async move {
+                        if let Some(keeper) = keeping.collector.keeper() {
+                            keeper.run(&asked).await;
+                        }
+                    });
                     tokio::task::spawn_local(http::serve(listener, Rc::clone(&pages)));
                     tokio::task::spawn_local(async move { pages.collector.prober().run().await });
                     // The other end says nothing; it goes.
@@ -82,11 +90,13 @@ struct Signals {
 }
 
 impl Signals {
-    async fn listen(mut self, events: Sender<Event>) {
-        let first = self.next().await;
+    /// Tells `events` of the first that is to end the broker, and `reads` of each hangup.
+    async fn listen(mut self, events: Sender<Event>, reads: Option<Rc<Notify>>) {
+        let reads = reads.as_deref();
+        let first = self.next(reads).await;
         // The other end lives as long as the process does anything.
         drop(events.send(Event::Signal(first)));
-        let second = self.next().await;
+        let second = self.next(reads).await;
         drop(writeln!(
             io::stderr(),
             "felix-broker: {second} while shutting down: leaving at once, connections and flushes \
@@ -95,13 +105,19 @@ impl Signals {
         std::process::exit(1);
     }
 
-    async fn next(&mut self) -> &'static str {
+    async fn next(&mut self, reads: Option<&Notify>) -> &'static str {
         std::future::poll_fn(|cx| {
             if self.term.poll_recv(cx).is_ready() {
                 return std::task::Poll::Ready("SIGTERM");
             }
             while let std::task::Poll::Ready(Some(())) = self.hangup.poll_recv(cx) {
-                tracing::info!("SIGHUP: there is no file that is read anew while the broker runs");
+                match reads {
+                    Some(reads) => reads.notify_one(),
+                    None => tracing::info!(
+                        "SIGHUP: without TLS there is no file that is read anew while the broker \
+                         runs"
+                    ),
+                }
             }
             self.int.poll_recv(cx).map(|_| "SIGINT")
         })

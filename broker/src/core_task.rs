@@ -24,6 +24,7 @@ use felix_core::{
 };
 use felix_kafka::{CatalogView, Signal};
 use felix_net::Reactor;
+use felix_net::tls::TlsConfig;
 use felix_shard::{CoreConfig, CoreSeed, Router, ShardSpec};
 use futures_util::future::{Either, select};
 use std::cell::Cell;
@@ -60,6 +61,8 @@ pub(crate) enum Message {
         /// Where it came from.
         ip: IpAddr,
     },
+    /// Have new connections see this certificate. One at a time per change of its files.
+    Tls(TlsConfig),
     /// Take no more connections, finish what those that are there have asked, and cut what is
     /// left. Answered by [`Event::CoreDrained`]. Once.
     Drain {
@@ -293,6 +296,11 @@ impl Core {
                     kafka.doors().leave_for_peer(ip);
                 }
             }
+            Message::Tls(config) => {
+                if let Some(kafka) = &self.kafka {
+                    kafka.renew(config);
+                }
+            }
             Message::Drain { deadline } => {
                 self.deadline.set(Some(deadline));
                 self.drain.raise();
@@ -308,8 +316,8 @@ impl Core {
             numbers.take(&**metrics, now);
         }
         numbers.failed = Some(self.named_failures());
-        for metrics in self.kafka.iter().flat_map(KafkaCore::metrics) {
-            numbers.take(metrics, now);
+        if let Some(kafka) = &self.kafka {
+            kafka.metrics(|metrics| numbers.take(metrics, now));
         }
         numbers
     }

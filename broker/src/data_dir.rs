@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The data directory, locked for as long as this lives.
@@ -95,6 +95,20 @@ impl DataDir {
         sync(&self.path)
     }
 
+    /// Puts a file in place that only the broker's user may read, on the device before it returns.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn put_secret(&self, name: &str, text: &str) -> Result<(), FileFault> {
+        put_for(
+            Readers::Owner,
+            &self.path.join(name),
+            ".new",
+            text.as_bytes(),
+        )?;
+        sync(&self.path)
+    }
+
     /// Puts back what there is space for of a reserve that was given up. All logs are closed.
     pub(crate) fn put_reserve_back(&self) {
         if let Err(error) = Reserve::of(&self.path).put_back() {
@@ -118,14 +132,39 @@ impl DataDir {
 /// # Errors
 /// It cannot be written; an old one stands.
 pub(crate) fn put(path: &Path, ending: &str, bytes: &[u8]) -> Result<(), FileFault> {
+    put_for(Readers::All, path, ending, bytes)
+}
+
+/// Who may read a file that is put in place, as far as the umask lets them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Readers {
+    All,
+    Owner,
+}
+
+impl Readers {
+    fn mode(self) -> u32 {
+        match self {
+            Self::All => 0o666,
+            Self::Owner => 0o600,
+        }
+    }
+}
+
+fn put_for(readers: Readers, path: &Path, ending: &str, bytes: &[u8]) -> Result<(), FileFault> {
+    let create = |path: &Path| {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(readers.mode());
+        options.open(path)
+    };
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(ending);
     let fresh = PathBuf::from(fresh);
-    let created = match File::create_new(&fresh) {
+    let created = match create(&fresh) {
         // What a crash left, or a link that would have us write elsewhere.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(&fresh).map_err(|cause| FileFault::new("remove", &fresh, cause))?;
-            File::create_new(&fresh)
+            create(&fresh)
         }
         created => created,
     };

@@ -2,6 +2,7 @@
 
 use crate::core_task::Message;
 use crate::door::{Bounds, Door};
+use crate::handshakes::Handshakes;
 use crate::identity::{self, RANDOM};
 use crate::listeners::{Listeners, OfCore};
 use crate::mailbox::Outside;
@@ -13,15 +14,20 @@ use felix_core::topology::Topology;
 use felix_core::{Blocking, BrokerId, Clock, CpuId, Memory, ProducerIds, Stalls};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
+use felix_net::tls::TlsConfig;
 use felix_shard::Router;
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The core that keeps the door of the shared port: the controller of Metadata, so that there is
 /// one special core and not two.
 const DOOR_KEEPER: CpuId = CpuId(0);
+
+/// How long a client may take for its TLS handshake: as long as it may take to authenticate.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What one core's Kafka listener is made from: plain, to cross the thread.
 #[derive(Debug)]
@@ -30,6 +36,7 @@ pub(crate) struct KafkaPlan {
     listeners: OfCore,
     topology: Arc<Topology>,
     cluster_id: String,
+    tls: Option<TlsConfig>,
     memory_bytes_max: usize,
     door_keeper: Outside<Message>,
     producer_ids: ProducerIds,
@@ -45,6 +52,7 @@ impl KafkaPlan {
         settings: &Kafka,
         broker: BrokerId,
         memory_bytes_max: usize,
+        tls: Option<&TlsConfig>,
         keeper: &Outside<Message>,
     ) -> Result<Vec<Self>, String> {
         let topology = Arc::new(listeners.topology);
@@ -57,6 +65,7 @@ impl KafkaPlan {
                     topology: Arc::clone(&topology),
                     // One broker is a cluster of its own until brokers know of each other.
                     cluster_id: format!("felix-{broker}"),
+                    tls: tls.cloned(),
                     memory_bytes_max,
                     door_keeper: keeper.clone(),
                     producer_ids: producer_ids()?,
@@ -92,9 +101,23 @@ pub(crate) struct Surroundings {
 pub(crate) struct KafkaCore {
     doors: Rc<Doors>,
     connections: Rc<Connections<Router>>,
+    handshakes: Option<Rc<Handshakes>>,
     metrics: Rc<KafkaMetrics>,
     memory: Memory,
     log: ProtocolLog,
+}
+
+fn doors(core: CpuId, settings: &Kafka, keeper: Outside<Message>) -> Doors {
+    let bounds = Bounds {
+        connections_max: settings.connections_max,
+        per_ip_max: settings.connections_per_ip_max,
+    };
+    let shared = if core == DOOR_KEEPER {
+        SharedDoor::Here(RefCell::new(Door::new(bounds)))
+    } else {
+        SharedDoor::There(keeper)
+    };
+    Doors::new(Door::new(bounds), shared)
 }
 
 impl KafkaCore {
@@ -116,16 +139,7 @@ impl KafkaCore {
             .own
             .map(|own| own.adopt(reactor))
             .transpose()?;
-        let bounds = Bounds {
-            connections_max: plan.settings.connections_max,
-            per_ip_max: plan.settings.connections_per_ip_max,
-        };
-        let shared_door = if core == DOOR_KEEPER {
-            SharedDoor::Here(RefCell::new(Door::new(bounds)))
-        } else {
-            SharedDoor::There(plan.door_keeper)
-        };
-        let doors = Rc::new(Doors::new(Door::new(bounds), shared_door));
+        let doors = Rc::new(doors(core, &plan.settings, plan.door_keeper));
         let metrics = Rc::new(KafkaMetrics::new(core));
         let memory = Memory::new(plan.memory_bytes_max);
         let idle_timeout = plan.settings.idle_timeout;
@@ -135,6 +149,10 @@ impl KafkaCore {
             blocking,
         } = surroundings;
         let log = ProtocolLog::new(Rc::clone(&clock));
+        let handshakes = plan.tls.map(|config| {
+            let (blocking, clock) = (Rc::clone(&blocking), Rc::clone(&clock));
+            Rc::new(Handshakes::new(config, HANDSHAKE_TIMEOUT, blocking, clock))
+        });
         let context = Context {
             shards: router,
             catalog,
@@ -158,6 +176,7 @@ impl KafkaCore {
         let connections = Rc::new(Connections::new(
             Rc::new(context),
             Rc::clone(&doors),
+            handshakes.clone(),
             idle_timeout,
         ));
         connections.accept_on(shared, Node::Shared);
@@ -167,6 +186,7 @@ impl KafkaCore {
         Ok(Self {
             doors,
             connections,
+            handshakes,
             metrics,
             memory,
             log,
@@ -185,9 +205,21 @@ impl KafkaCore {
         &self.connections
     }
 
-    /// Its numbers.
-    #[must_use]
-    pub(crate) fn metrics(&self) -> [&dyn Metrics; 3] {
-        [&*self.metrics, &self.memory, &self.log]
+    /// Has new connections see another certificate, where they see any.
+    pub(crate) fn renew(&self, config: TlsConfig) {
+        if let Some(handshakes) = &self.handshakes {
+            handshakes.renew(config);
+        }
+    }
+
+    /// Hands its numbers to `take`.
+    pub(crate) fn metrics(&self, mut take: impl FnMut(&dyn Metrics)) {
+        take(&*self.metrics);
+        take(&self.memory);
+        take(&self.log);
+        if let Some(handshakes) = &self.handshakes {
+            take(&**handshakes);
+            take(&*handshakes.metrics());
+        }
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! [`engine`] is a core's storage alone, for `felix-log bench`.
 
+mod announce;
 mod blocking;
 mod boot;
 mod catalog_file;
@@ -27,6 +28,7 @@ mod executor;
 mod exposition;
 mod file_fault;
 mod giving_way;
+mod handshakes;
 mod http;
 mod identity;
 mod kafka_core;
@@ -44,6 +46,8 @@ mod state_error;
 mod state_text;
 mod stream_dirs;
 mod sweep;
+mod tls_keeper;
+mod tls_source;
 mod troubles;
 
 pub use boot::main;

@@ -2,11 +2,12 @@
 
 use crate::core_task::Message;
 use crate::door::{Door, Full};
+use crate::handshakes::Handshakes;
 use crate::mailbox::Outside;
 use crate::sweep::{Cause, Sweep};
 use bytes::BytesMut;
 use felix_core::{ByteStream, Shards};
-use felix_kafka::{Context, Pulse, Refused, Signal};
+use felix_kafka::{Context, Peer, Pulse, Refused, Signal};
 use felix_net::{TcpListener, TcpStream};
 use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
@@ -120,6 +121,8 @@ impl Drop for Pass {
 pub(crate) struct Connections<S> {
     context: Rc<Context<S>>,
     doors: Rc<Doors>,
+    /// How connections are encrypted; `None`: they are not.
+    handshakes: Option<Rc<Handshakes>>,
     sweep: Sweep,
     /// Whether the task of the sweep runs.
     sweeping: Cell<bool>,
@@ -136,6 +139,7 @@ impl<S: Shards> Connections<S> {
     pub(crate) fn new(
         context: Rc<Context<S>>,
         doors: Rc<Doors>,
+        handshakes: Option<Rc<Handshakes>>,
         idle_timeout: Option<Duration>,
     ) -> Self {
         Self {
@@ -143,6 +147,7 @@ impl<S: Shards> Connections<S> {
             sweeping: Cell::new(false),
             context,
             doors,
+            handshakes,
             closed: Signal::default(),
             cut: Signal::default(),
             running: Cell::new(0),
@@ -189,7 +194,11 @@ impl<S: Shards> Connections<S> {
                     ip: peer.ip(),
                 };
                 let this = Rc::clone(self);
-                self.spawn(async move { this.serve(stream, peer, pass).await });
+                self.spawn(async move {
+                    // Dropped when the connection has closed, lingering included.
+                    let _pass = pass;
+                    this.secure(stream, peer).await;
+                });
             }
             Err(full) => {
                 let reason = match full {
@@ -202,7 +211,24 @@ impl<S: Shards> Connections<S> {
         }
     }
 
-    async fn serve(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, pass: Pass) {
+    /// Serves a connection, once it is encrypted if it is to be.
+    async fn secure(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let Some(handshakes) = &self.handshakes else {
+            return Box::pin(self.serve(stream, peer.into())).await;
+        };
+        let shaken = Box::pin(handshakes.shake_hands(stream, peer));
+        // Nothing was asked yet, so at the end nothing is owed either.
+        match select(shaken, self.closed.raised()).await {
+            Either::Left((Ok((stream, peer)), _)) => Box::pin(self.serve(stream, peer)).await,
+            Either::Left((Err(Some(mut stream)), _)) => {
+                stream.close_write();
+                Box::pin(self.linger(stream)).await;
+            }
+            Either::Left((Err(None), _)) | Either::Right(_) => {}
+        }
+    }
+
+    async fn serve<B: ByteStream>(self: &Rc<Self>, stream: B, peer: Peer) {
         let pulse: Rc<Pulse> = Rc::default();
         let number = self.sweep.add(&pulse, self.context.clock.monotonic());
         self.start_sweeping();
@@ -217,12 +243,11 @@ impl<S: Shards> Connections<S> {
         if let Some(stream) = closed {
             Box::pin(self.linger(stream)).await;
         }
-        drop(pass);
     }
 
     /// Reads to the end of a peer that has been told that we send no more, for a while: during a
     /// shutdown, too, since its acknowledgements are still on their way to it.
-    async fn linger(&self, mut stream: TcpStream) {
+    async fn linger(&self, mut stream: impl ByteStream) {
         let mut dropped = BytesMut::new();
         let read = async {
             // A broken connection has ended, too.

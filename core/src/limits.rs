@@ -32,6 +32,10 @@ pub const HEAVY_SEARCHES_IN_FLIGHT_MAX: usize = 4;
 /// so that clients that search leave the threads to those who publish.
 pub const HEAVY_SEARCH_JOBS_PER_CORE_MAX: usize = 1;
 
+/// Steps of TLS handshakes of one core that may be with the side threads for heavy work. Fewer than
+/// the core may have there, so that clients that connect leave places to those who publish.
+pub const HANDSHAKE_JOBS_PER_CORE_MAX: usize = 2;
+
 /// Bytes of one Kafka request after authentication, the length prefix not counted. Answer: the
 /// connection is closed and the reason logged.
 pub const REQUEST_BYTES_MAX: usize = 8 << 20;
@@ -212,7 +216,8 @@ pub const PRODUCERS_PER_SHARD_MAX: usize = 4096;
 pub const PRODUCER_BYTES_PER_CORE_MAX: usize = 256 << 20;
 
 const _: () = assert!(PRODUCER_PLACES_MAX <= u8::MAX as usize);
-const _: () = assert!(HEAVY_SEARCH_JOBS_PER_CORE_MAX < HEAVY_JOBS_PER_CORE_MAX);
+const _: () =
+    assert!(HEAVY_SEARCH_JOBS_PER_CORE_MAX + HANDSHAKE_JOBS_PER_CORE_MAX < HEAVY_JOBS_PER_CORE_MAX);
 const _: () = assert!(WATCHED_SHARDS_IN_ANY_CASE_MAX < WATCHED_SHARDS_PER_CORE_MAX);
 const _: () = assert!(REQUEST_BYTES_BEFORE_AUTH_MAX <= REQUEST_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_ON_CORE_MAX <= BATCH_DECOMPRESSED_BYTES_MAX);

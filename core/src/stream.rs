@@ -19,7 +19,9 @@ pub trait ByteStream {
         bytes_max: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Sends as much of `pieces` as the connection takes now; the number of bytes taken.
+    /// Sends as much of `pieces` as the connection takes now; the number of bytes taken. Where it
+    /// is pending, the next call is to offer the same bytes first: an encrypted connection may
+    /// have some of them under way.
     ///
     /// # Errors
     /// The connection is broken.

@@ -1,7 +1,7 @@
 //! A real broker process with a directory of its own.
 
 use crate::metrics::Metrics;
-use crate::process::{Process, SIGKILL, SIGTERM};
+use crate::process::{Process, SIGHUP, SIGKILL, SIGTERM};
 use crate::stream::{self, Stream};
 use crate::{binary, http, ports};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -209,6 +209,17 @@ impl Broker {
             // What another process prints can only be looked at.
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// SIGHUP: it is to read its certificate anew.
+    pub fn hang_up(&mut self) {
+        self.process.signal(SIGHUP);
+    }
+
+    /// The directory it runs in, to which relative paths of its settings belong.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.home.path()
     }
 
     /// Whether it still runs.

@@ -14,6 +14,7 @@
 pub mod apache;
 mod binary;
 mod broker;
+mod certificates;
 mod clock;
 mod descriptors;
 pub mod dump_log;
@@ -41,6 +42,7 @@ pub mod wire;
 pub use apache::{Apache, USERS};
 pub use binary::broker as broker_binary;
 pub use broker::Broker;
+pub use certificates::{Authority, Identity};
 pub use clock::{eventually, wall_ms, within};
 pub use descriptors::Descriptors;
 pub use files::files;

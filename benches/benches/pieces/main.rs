@@ -20,6 +20,7 @@ mod scale;
 mod search;
 mod sleeper;
 mod spinner;
+mod tls;
 mod validate;
 mod wake;
 
@@ -47,5 +48,6 @@ fn main() {
     codec::measure(&mut criterion);
     hop::measure(&mut criterion);
     wake::measure(&mut criterion);
+    tls::measure(&mut criterion);
     criterion.final_summary();
 }

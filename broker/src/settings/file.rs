@@ -105,6 +105,7 @@ fn plain(setting: &Setting, value: &DeValue<'_>) -> Result<String, String> {
         | Kind::HostPort
         | Kind::Cpus
         | Kind::Name
+        | Kind::CipherSuites
         | Kind::Tenant
         | Kind::Namespace
         | Kind::Path

@@ -13,14 +13,17 @@ mod nearest;
 mod page;
 mod print;
 mod resolved;
+mod setting;
 mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod value;
 
 pub(crate) use resolved::{Kafka, LogFormat, Logging, Settings, Storage};
 pub(crate) use source::{Outcome, read};
+pub(crate) use tls::{OwnFiles, Tls};
 
 use std::fmt;
 

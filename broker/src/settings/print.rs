@@ -43,6 +43,7 @@ fn literal(setting: &Setting, text: &str) -> String {
         | Kind::HostPort
         | Kind::Cpus
         | Kind::Name
+        | Kind::CipherSuites
         | Kind::Tenant
         | Kind::Namespace
         | Kind::Path

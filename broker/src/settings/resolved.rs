@@ -3,6 +3,7 @@
 use super::SettingsError;
 use super::source::GivenValues;
 use super::table::{DEV, LOG, find};
+use super::tls::{self, Tls};
 use super::value::{Checked, refusal};
 use crate::catalog_file::StreamDefaults;
 use crate::cpus::CpuList;
@@ -28,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) rack: Option<String>,
     /// The Kafka listener, if there is one.
     pub(crate) kafka: Option<Kafka>,
+    /// Certificates and what TLS may be, for all listeners that use it.
+    pub(crate) tls: Tls,
     /// Where and how logs are kept.
     pub(crate) storage: Storage,
     /// The file that lists streams.
@@ -68,6 +71,8 @@ pub(crate) struct Kafka {
     pub(crate) advertise: Option<Address>,
     /// The port of core 0, where core ports are on; 0 for any.
     pub(crate) core_port_base: Option<u16>,
+    /// Connections use TLS.
+    pub(crate) tls: bool,
     /// Whom a connection without credentials speaks for.
     pub(crate) anonymous_tenant: Option<String>,
     /// The namespace of a topic name without a dot.
@@ -155,6 +160,7 @@ impl Settings {
             broker: BrokerId(fits(values.number("FELIX_BROKER_ID"))),
             rack: values.text("FELIX_RACK"),
             kafka: kafka(&values)?,
+            tls: tls::resolve(&values)?,
             storage: storage(&values)?,
             catalog_file: values.text("FELIX_CATALOG_FILE").map(PathBuf::from),
             metrics_bind: values
@@ -265,6 +271,7 @@ fn kafka(values: &Checked<'_>) -> Result<Option<Kafka>, SettingsError> {
         listen,
         advertise: values.host_port("FELIX_KAFKA_ADVERTISE_ADDR"),
         core_port_base: core_port_base(values, listen)?,
+        tls: values.switch("FELIX_KAFKA_TLS"),
         anonymous_tenant: values.text("FELIX_KAFKA_ANONYMOUS_TENANT"),
         default_namespace: values.text("FELIX_KAFKA_DEFAULT_NAMESPACE"),
         connections_max: fits(values.number("FELIX_KAFKA_MAX_CONNECTIONS")),
@@ -301,16 +308,9 @@ fn core_port_base(values: &Checked<'_>, listen: SocketAddr) -> Result<Option<u16
     }
 }
 
-/// What a listener without TLS and credentials may do in this version.
+/// What a listener without credentials, or without TLS, may do in this version.
 fn secure_enough(kafka: &Kafka, values: &Checked<'_>) -> Result<(), SettingsError> {
     let listen = kafka.listen;
-    if values.switch("FELIX_KAFKA_TLS") {
-        return Err(SettingsError::Together(format!(
-            "FELIX_KAFKA_TLS is true and this version has no TLS yet, so the Kafka listener on \
-             {listen} cannot start; set FELIX_KAFKA_TLS=false, which is allowed on a loopback \
-             address"
-        )));
-    }
     let insecure = values.switch("FELIX_KAFKA_ANONYMOUS_INSECURE");
     if let Some(tenant) = &kafka.anonymous_tenant
         && !listen.ip().to_canonical().is_loopback()
@@ -322,10 +322,11 @@ fn secure_enough(kafka: &Kafka, values: &Checked<'_>) -> Result<(), SettingsErro
              FELIX_KAFKA_ANONYMOUS_INSECURE=true if that is what you want"
         )));
     }
-    if !listen.ip().to_canonical().is_loopback() {
+    if !kafka.tls && !listen.ip().to_canonical().is_loopback() {
         return Err(SettingsError::Together(format!(
-            "FELIX_KAFKA_LISTEN={listen} is no loopback address, and this version has neither TLS \
-             nor authentication yet; listen on 127.0.0.1 or [::1]"
+            "FELIX_KAFKA_LISTEN={listen} is no loopback address, and with FELIX_KAFKA_TLS=false \
+             connections are neither encrypted nor authenticated; set FELIX_KAFKA_TLS=true, or \
+             listen on 127.0.0.1 or [::1]"
         )));
     }
     Ok(())
@@ -391,13 +392,18 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_needs_tls_to_be_off_and_a_loopback_address() {
-        let sentence = refused(&["--kafka-listen", "127.0.0.1:9092"]);
-        assert!(sentence.contains("FELIX_KAFKA_TLS=false"), "{sentence}");
+    fn a_listener_without_tls_needs_a_loopback_address() {
+        assert!(
+            accepted(&["--kafka-listen", "192.0.2.1:9092"])
+                .kafka
+                .unwrap()
+                .tls
+        );
         let sentence = refused(&["--kafka-listen", "192.0.2.1:9092", "--kafka-tls", "false"]);
         assert!(sentence.contains("no loopback address"), "{sentence}");
         let kafka = accepted(&["--kafka-listen", "[::1]:9092", "--kafka-tls", "false"]).kafka;
-        assert!(kafka.unwrap().listen.ip().is_loopback());
+        assert!(!kafka.unwrap().tls);
+        assert!(!accepted(&["--dev"]).kafka.unwrap().tls);
         let mapped = "--kafka-listen=[::ffff:127.0.0.1]:9092";
         assert!(accepted(&[mapped, "--kafka-tls=false"]).kafka.is_some());
     }

@@ -323,8 +323,9 @@ fn printed_settings_name_the_source_of_each() {
 
 #[test]
 fn settings_that_do_not_go_together_are_not_printed() {
-    let operator = Operator::new().line("kafka_listen = \"127.0.0.1:9092\"");
-    let refused = operator.flags(&["--print-config"]).refused();
+    let operator = Operator::new().line("kafka_listen = \"192.0.2.1:9092\"");
+    let flags = ["--kafka-tls=false", "--print-config"];
+    let refused = operator.flags(&flags).refused();
     assert!(refused.contains("FELIX_KAFKA_TLS=false"), "{refused}");
 }
 

@@ -6,6 +6,7 @@ use super::table::{Kind, Setting, find};
 use crate::cpus::CpuList;
 use felix_core::catalog;
 use felix_core::topology::Address;
+use felix_net::tls::{TlsPolicy, TlsVersion};
 use std::net::SocketAddr;
 use tracing_subscriber::filter::{Directive, LevelFilter};
 
@@ -24,6 +25,7 @@ pub(super) fn check(setting: &'static Setting, given: &Given) -> Result<(), Sett
         Kind::Name => name(text).err(),
         Kind::Tenant => catalog::name_fault(text).map(str::to_owned),
         Kind::Namespace => catalog::namespace_fault(text).map(str::to_owned),
+        Kind::CipherSuites => cipher_suites(text).err(),
         Kind::Filter => filter(text).err(),
         Kind::Path => text.is_empty().then(|| "is empty".to_owned()),
     };
@@ -101,6 +103,14 @@ fn name(text: &str) -> Result<&str, String> {
     }
 }
 
+/// Suites of the least version that has any; whether they go with the version that is set is seen
+/// once both are known.
+fn cipher_suites(text: &str) -> Result<Vec<&str>, String> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    TlsPolicy::new(TlsVersion::V12, &names)?;
+    Ok(names)
+}
+
 /// A filter without the spaces that people put behind commas, which would be taken for a part of
 /// the module's name.
 pub(super) fn filter(text: &str) -> Result<String, String> {
@@ -162,6 +172,10 @@ impl Checked<'_> {
 
     pub(super) fn filter(&self, variable: &str) -> Option<String> {
         self.read(variable, filter)
+    }
+
+    pub(super) fn cipher_suites(&self, variable: &str) -> Option<Vec<&str>> {
+        self.read(variable, cipher_suites)
     }
 
     pub(super) fn text(&self, variable: &str) -> Option<String> {

@@ -100,12 +100,12 @@ fn levels_count_for_the_module_they_name() {
 
     // Others have errors to tell at most: a busy machine makes them warn of cores held too long.
     let boot_alone = log("error, felix_broker::boot=debug");
-    let expected: BTreeSet<String> = set(&["DEBUG", "INFO", "WARN"]);
+    let expected: BTreeSet<String> = set(&["DEBUG", "INFO"]);
     assert_eq!(levels(&boot_alone, true), expected);
     assert_eq!(levels(&boot_alone, false), set(&[]));
 
     let boot_less = log("off,felix_broker::boot=info");
-    assert_eq!(levels(&boot_less, true), set(&["INFO", "WARN"]));
+    assert_eq!(levels(&boot_less, true), set(&["INFO"]));
 }
 
 #[test]

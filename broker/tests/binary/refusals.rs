@@ -16,8 +16,8 @@ fn a_command_line_that_is_not_understood_ends_with_2_and_a_hint() {
 }
 
 #[test]
-fn a_listener_with_tls_or_beyond_loopback_is_refused() {
-    let ended = refused(&["--kafka-listen=127.0.0.1:0"]);
+fn a_listener_without_tls_beyond_loopback_is_refused() {
+    let ended = refused(&["--kafka-listen=192.0.2.1:0", "--kafka-tls=false"]);
     assert_eq!(ended.status.code(), Some(2));
     assert!(
         ended.stderr.contains("FELIX_KAFKA_TLS=false"),

@@ -57,9 +57,16 @@ fn checked_settings_that_are_wrong_end_with_2_and_the_sentence() {
     assert_wrong(&checked(&["--broker-id=0"]), &["1 to 2147483647"]);
     assert_wrong(&checked(&["--log=debgu"]), &["FELIX_LOG", "\"debgu\""]);
     assert_wrong(
-        &checked(&["--kafka-listen=127.0.0.1:0"]),
-        &["FELIX_KAFKA_TLS=false"],
+        &checked(&["--kafka-listen=192.0.2.1:0", "--kafka-tls=false"]),
+        &["FELIX_KAFKA_TLS=true"],
     );
+    let nowhere = [
+        "--kafka-listen=127.0.0.1:0",
+        "--tls-cert=no/cert.pem",
+        "--tls-key=no/key.pem",
+    ];
+    let unread = ["FELIX_TLS_CERT: no/cert.pem cannot be read"];
+    assert_wrong(&checked(&nowhere), &unread);
     let ports = ["--dev", "--cores=0,1", "--kafka-core-port-base=65535"];
     assert_wrong(&checked(&ports), &["core 1", "65535 + 1"]);
     let twice = ["--dev", "--kafka-core-port-base=8080"];

@@ -1,6 +1,6 @@
 //! Certificates made for one test, of authorities that nobody else knows.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use crate::certificates::{authority, signed};
 use std::path::{Path, PathBuf};
 
 /// PEM files.
@@ -26,8 +26,8 @@ impl Certificates {
         };
         let (authority, issuer) = authority("authority of the test");
         let (other_authority, _) = self::authority("authority of somebody else");
-        let (broker_certificate, broker_key) = signed("broker", &issuer);
-        let (client_certificate, client_key) = signed("client", &issuer);
+        let (broker_certificate, broker_key) = signed("broker", &["127.0.0.1"], &issuer);
+        let (client_certificate, client_key) = signed("client", &["127.0.0.1"], &issuer);
         Self {
             authority: write("authority.pem", authority),
             other_authority: write("other-authority.pem", other_authority),
@@ -36,25 +36,4 @@ impl Certificates {
             client_key: write("client-key.pem", client_key),
         }
     }
-}
-
-fn authority(name: &str) -> (String, Issuer<'static, KeyPair>) {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    params.distinguished_name.push(DnType::CommonName, name);
-    let key = KeyPair::generate().expect("keys can be made");
-    let certificate = params.self_signed(&key).expect("an authority signs itself");
-    (certificate.pem(), Issuer::new(params, key))
-}
-
-/// A certificate and its key.
-fn signed(name: &str, issuer: &Issuer<'_, KeyPair>) -> (String, String) {
-    let names = vec!["127.0.0.1".to_owned()];
-    let mut params = CertificateParams::new(names).expect("it is an address");
-    params.distinguished_name.push(DnType::CommonName, name);
-    let key = KeyPair::generate().expect("keys can be made");
-    let certificate = params.signed_by(&key, issuer);
-    let certificate = certificate.expect("an authority signs others");
-    (certificate.pem(), key.serialize_pem())
 }

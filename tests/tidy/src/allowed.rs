@@ -97,7 +97,6 @@ pub const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("kafka/src/metrics.rs", "collect", 82),
     ("core/src/batch/error.rs", "fmt", 75),
     ("broker/src/core_task.rs", "live", 74),
-    ("broker/src/boot.rs", "launch", 71),
     (
         "tests/tests/damage.rs",
         "a_damaged_shard_is_named_and_refused_and_the_others_serve",
