@@ -30,6 +30,14 @@ pub(crate) fn jars() -> PathBuf {
     jars.join("*")
 }
 
+/// Starts a program of Apache Kafka's own, by the name of its class, and does not wait for it.
+#[must_use]
+pub fn start(class: &str, args: &[&str], input: Option<Vec<u8>>) -> Process {
+    let mut command = command(&["-Xmx256m", "-cp"]);
+    command.arg(jars()).arg(class).args(args);
+    Process::start(&format!("{class} {}", args.join(" ")), &mut command, input)
+}
+
 /// A program of ours, compiled for one test.
 #[derive(Debug)]
 pub struct Program {

@@ -16,6 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["felix-core", "felix-native"]),
     ("broker", ALL),
     ("tests", ALL),
+    ("tests/clients/librdkafka", &[]),
+    ("tests/clients/rust", &[]),
     ("tests/fuzz", ALL),
     ("tests/fuzz/cargo-fuzz", &["felix-fuzz"]),
     ("tests/tidy", &[]),
@@ -34,7 +36,8 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ),
     (
         "rustls",
-        &["net", "client", "benches"],
+        // rskafka takes its configuration of TLS from whoever uses it.
+        &["net", "client", "benches", "tests/clients/rust"],
         "encryption belongs to the transport",
     ),
     (
@@ -49,7 +52,13 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ),
     (
         "tokio",
-        &["control", "broker", "client", "benches"],
+        &[
+            "control",
+            "broker",
+            "client",
+            "benches",
+            "tests/clients/rust",
+        ],
         "no second runtime on the data path",
     ),
     ("parking_lot", &[], "state belongs to one CPU core"),

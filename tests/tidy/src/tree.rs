@@ -5,13 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders that hold nothing of ours.
-const SKIPPED: [&str; 7] = [
+const SKIPPED: [&str; 9] = [
     "target",
     ".git",
     ".venv",
     "felix-data",
     "__pycache__",
     "corpus",
+    "node_modules",
+    "built",
     // Not our code.
     "vendor",
 ];

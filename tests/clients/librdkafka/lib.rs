@@ -1,0 +1,1 @@
+//! Nothing: the manifest beside this only names a source to fetch.
