@@ -125,7 +125,7 @@ impl Metrics for Handshakes {
             name: "felix_log_left_out_total",
             help: "Lines left out of the log since there were too many of their kind.",
             kind: Kind::Counter,
-            label: Some(("kind", "tls_handshake".to_owned())),
+            labels: vec![("kind", "tls_handshake".to_owned())],
             value: self.limit.left_out() as f64,
         });
     }

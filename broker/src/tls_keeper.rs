@@ -158,7 +158,7 @@ impl TlsKeeper {
             name,
             help,
             kind,
-            label: None,
+            labels: Vec::new(),
             value,
         };
         #[expect(

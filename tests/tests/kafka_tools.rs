@@ -42,13 +42,7 @@ fn what_kafka_console_producer_writes_kafka_console_consumer_reads() {
     let bootstrap = broker.bootstrap();
     let lines: String = (0..50).map(|number| format!("line {number}\n")).collect();
     let args = ["--bootstrap-server", &bootstrap, "--topic", TOPIC];
-    let plain = ["--producer-property", "enable.idempotence=false"];
-    let args_of_producer = [&args[..], &plain].concat();
-    drop(run(
-        "ConsoleProducer",
-        &args_of_producer,
-        Some(lines.into()),
-    ));
+    drop(run("ConsoleProducer", &args, Some(lines.into())));
 
     let mut read = Vec::new();
     for partition in ["0", "1"] {
@@ -120,7 +114,7 @@ fn kafka_producer_perf_test_counts_what_arrives() {
         &servers,
         "acks=all",
     ];
-    let args = [&size[..], &how, &["enable.idempotence=false"]].concat();
+    let args = [&size[..], &how].concat();
     let told = run("ProducerPerformance", &args, None).text();
     assert!(told.contains("5000 records sent"), "{told}");
     let appended = broker.metric("felix_storage_append_records_total");
@@ -131,17 +125,8 @@ fn kafka_producer_perf_test_counts_what_arrives() {
 fn kafka_verifiable_producer_gets_each_record_acknowledged() {
     let broker = broker();
     let bootstrap = broker.bootstrap();
-    let home = tempfile::tempdir().expect("a temporary directory can be made");
-    let config = home.path().join("producer.properties");
-    std::fs::write(&config, "enable.idempotence=false\n").expect("it is ours");
-    let config = config.display().to_string();
     let what = ["--topic", TOPIC, "--max-messages", "100", "--acks", "-1"];
-    let how = [
-        "--bootstrap-server",
-        &bootstrap,
-        "--producer.config",
-        &config,
-    ];
+    let how = ["--bootstrap-server", &bootstrap];
     let told = run("VerifiableProducer", &[&what[..], &how].concat(), None).text();
     let acknowledged = told.matches("\"name\":\"producer_send_success\"").count();
     assert_eq!(acknowledged, 100, "{told}");

@@ -43,7 +43,7 @@ fn counted(
         name,
         help,
         kind: Kind::Counter,
-        label: Some((key, value.to_owned())),
+        labels: vec![(key, value.to_owned())],
         value: counter.value() as f64,
     }
 }
@@ -73,7 +73,7 @@ impl Metrics for TlsMetrics {
             name: "felix_tls_handshake_us",
             help: "From a connection accepted to its TLS handshake done, the peer's share included.",
             unit: Unit::Microseconds,
-            label: None,
+            labels: Vec::new(),
             values: self.handshake_us.snapshot(now),
         });
     }

@@ -49,7 +49,7 @@ fn send(talk: &mut Talk, stream: &mut TlsStream<pipe::ServerEnd>, pieces: &[Vec<
 fn failures(acceptor: &TlsAcceptor, reason: &str) -> f64 {
     let mut found = 0.0;
     acceptor.metrics().collect(&mut |sample| {
-        let label = sample.label.map(|(_, value)| value);
+        let label = sample.labels.into_iter().next().map(|(_, value)| value);
         if sample.name.ends_with("failures_total") && label.as_deref() == Some(reason) {
             found += sample.value;
         }
