@@ -1,21 +1,24 @@
 //! From the command line to a broker that serves: each step may refuse, with a sentence.
 
+mod outside;
+mod warnings;
+
 use crate::catalog_state::CatalogState;
 use crate::clock::SystemClock;
-use crate::collect::Collector;
 use crate::control::Control;
 use crate::core_task::{self, Message, Plan};
 use crate::cpus::{self, Choice};
 use crate::data_dir::DataDir;
-use crate::http::Pages;
 use crate::kafka_core::KafkaPlan;
 use crate::listeners::{self, Listeners};
 use crate::mailbox::{Inside, Outside, mailbox};
 use crate::probe::{self, Needs};
-use crate::prober::Prober;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
-use crate::{blocking, catalog_file, check, dev, logging, ports, shutdown, stream_dirs};
+use crate::tokens::Tokens;
+use crate::{
+    blocking, catalog_file, check, credentials, dev, logging, ports, shutdown, stream_dirs,
+};
 use crossbeam_channel::Receiver;
 use felix_core::stalls::StallBounds;
 use felix_core::{Catalog, CpuId, Generation, ShardId};
@@ -93,6 +96,10 @@ pub fn main() -> ExitCode {
             drop(write!(io::stdout(), "{text}"));
             ExitCode::SUCCESS
         }
+        Ok(Outcome::NewToken(whose)) => match credentials::print_new_token(&whose) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(fault) => complain(&fault, EXIT_USAGE),
+        },
         Ok(Outcome::Check(settings)) => match check::check(&settings) {
             Ok(()) => ExitCode::SUCCESS,
             Err(fault) => complain(&fault, EXIT_USAGE),
@@ -165,7 +172,7 @@ fn run(settings: &Settings) -> Result<usize, String> {
 }
 
 fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
-    warn(settings);
+    warnings::tell(settings);
     let cores = core_count(choice);
     let machine = probe::read();
     let needs = needs(settings, cores, 0);
@@ -179,6 +186,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         "cores"
     );
     ports::judge(settings, cores)?;
+    let tokens = credentials::read(settings)?;
     let (mut storage, catalog) = open_catalog(settings)?;
     let shards = catalog
         .streams()
@@ -224,7 +232,14 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         drop(write!(io::stdout(), "{tour}"));
     }
     let config = core_config(&settings.storage, storage.as_ref(), room.files_per_core);
+    let kafka = kafka.map(|listeners| KafkaParts { listeners, tokens });
     launch(settings, choice, config, storage, catalog, http, kafka)
+}
+
+/// What the Kafka listener of all cores is made from beside the settings.
+struct KafkaParts {
+    listeners: Listeners,
+    tokens: Option<Arc<Tokens>>,
 }
 
 fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
@@ -241,35 +256,6 @@ fn needs(settings: &Settings, cores: u16, shards: u64) -> Needs {
         connections,
         shards,
         file_bytes: settings.storage.file_bytes(),
-    }
-}
-
-fn warn(settings: &Settings) {
-    for (variable, nearest) in &settings.unknown_variables {
-        tracing::warn!(
-            variable,
-            nearest,
-            "a variable that means nothing to the broker"
-        );
-    }
-    if let Some(fault) = &settings.logging.rust_log_fault {
-        tracing::warn!(
-            fault,
-            "RUST_LOG is passed over; FELIX_LOG says what is logged"
-        );
-    }
-    if let Some(kafka) = &settings.kafka {
-        tracing::warn!(
-            listen = %kafka.listen,
-            "Kafka connections are neither encrypted nor authenticated; this version listens on \
-             loopback only"
-        );
-        if let Some(tenant) = &kafka.anonymous_tenant {
-            tracing::warn!(
-                tenant,
-                "anybody who connects may read and write this tenant's streams"
-            );
-        }
     }
 }
 
@@ -340,31 +326,24 @@ fn launch(
     storage: Option<(DataDir, CatalogState)>,
     catalog: Catalog,
     http: TcpListener,
-    kafka: Option<Listeners>,
+    kafka: Option<KafkaParts>,
 ) -> Result<Running, String> {
     let (tell, events) = crossbeam_channel::unbounded();
     let boxes: Vec<(Outside<Message>, Inside<Message>)> =
         choice.pinned.cpus().iter().map(|_| mailbox()).collect();
     let cores: Vec<Outside<Message>> = boxes.iter().map(|(outside, _)| outside.clone()).collect();
     let (phase, phase_seen) = watch::channel(Phase::Opening);
-    let pages = Pages {
-        phase: phase_seen,
-        collector: Collector::new(
-            cores.clone(),
-            Prober::new(cores.clone(), settings.probe_interval),
-        ),
-    };
-    let control = Control::start(http, pages, tell.clone())
-        .map_err(|error| format!("the control thread cannot start: {error}"))?;
+    let control = outside::start(settings, http, &cores, phase_seen, tell.clone())?;
 
     let catalog = Arc::new(catalog);
     let specs = shard_specs(&catalog, storage.as_ref());
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
     let mut plans = match (kafka, &settings.kafka, cores.first()) {
-        (Some(listeners), Some(kafka), Some(keeper)) => {
+        (Some(parts), Some(kafka), Some(keeper)) => {
             let memory = settings.core.memory_bytes_max;
-            KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, keeper)
+            let KafkaParts { listeners, tokens } = parts;
+            KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, tokens, keeper)
         }
         (Some(_) | None, _, _) => Vec::new(),
     }

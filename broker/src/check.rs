@@ -4,6 +4,7 @@ use crate::catalog_file::{self, Described};
 use crate::cpus::CpuList;
 use crate::ports;
 use crate::settings::Settings;
+use crate::token_file;
 use felix_core::{Catalog, Generation, Stream, StreamId};
 use std::io::{self, Write};
 
@@ -39,6 +40,13 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
         return Err(NOWHERE.to_owned());
     }
     Catalog::new(streams(&listed)).map_err(|error| format!("the catalog: {error}"))?;
+    if let Some(path) = settings
+        .kafka
+        .as_ref()
+        .and_then(|kafka| kafka.token_file.as_ref())
+    {
+        token_file::read(path)?;
+    }
     writeln!(io::stdout(), "ok").map_err(|error| format!("standard output: {error}"))
 }
 

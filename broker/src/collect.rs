@@ -4,9 +4,11 @@ use crate::core_task::Message;
 use crate::mailbox::Outside;
 use crate::prober::Prober;
 use crate::readiness::ShardCounts;
+use crate::reload;
 use crate::troubles::{Named, Troubles};
 use felix_core::Monotonic;
 use felix_core::metrics::{Distribution, Kind, Metrics, Sample};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -40,12 +42,17 @@ pub(crate) struct Collector {
     cores: Vec<Outside<Message>>,
     prober: Prober<Message>,
     fixed: Vec<Sample>,
+    reloads: Arc<reload::Counts>,
 }
 
 impl Collector {
-    /// Asks these cores, in their order, and their prober.
+    /// Asks these cores, in their order, and their prober, and looks at what was read anew.
     #[must_use]
-    pub(crate) fn new(cores: Vec<Outside<Message>>, prober: Prober<Message>) -> Self {
+    pub(crate) fn new(
+        cores: Vec<Outside<Message>>,
+        prober: Prober<Message>,
+        reloads: Arc<reload::Counts>,
+    ) -> Self {
         let build = Sample {
             name: "felix_build_info",
             help: "The version that runs.",
@@ -57,6 +64,7 @@ impl Collector {
             cores,
             prober,
             fixed: vec![build],
+            reloads,
         }
     }
 
@@ -101,6 +109,8 @@ impl Collector {
             samples: self.fixed.clone(),
             ..Numbers::default()
         };
+        self.reloads
+            .samples(&mut |sample| numbers.samples.push(sample));
         let deadline = tokio::time::Instant::now() + ANSWER_TIMEOUT;
         for (core, answer) in asked.into_iter().enumerate() {
             let answer = tokio::time::timeout_at(deadline, answer).await;

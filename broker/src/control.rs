@@ -4,6 +4,7 @@
 use crate::boot::Event;
 use crate::giving_way::giving_way;
 use crate::http::{self, Pages};
+use crate::reload::Hangup;
 use crossbeam_channel::Sender;
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -24,8 +25,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Starts serving `pages` on `listener`, probing the cores, and telling `events` of the first
-    /// signal to end. The second one ends the process on the spot.
+    /// Starts serving `pages` on `listener`, probing the cores, telling `reload` of SIGHUP, and
+    /// telling `events` of the first signal to end. The second one ends the process on the spot.
     ///
     /// # Errors
     /// No thread, no runtime or no signal handler can be had.
@@ -33,6 +34,7 @@ impl Control {
         listener: TcpListener,
         pages: Pages,
         events: Sender<Event>,
+        reload: Hangup,
     ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -52,7 +54,7 @@ impl Control {
             thread.spawn(move || {
                 let tasks = LocalSet::new();
                 let work = async move {
-                    tokio::task::spawn_local(signals.listen(events));
+                    tokio::task::spawn_local(signals.listen(events, reload));
                     let listener = net::TcpListener::from_std(listener)
                         .expect("a bound, non-blocking listener joins the runtime it is handed to");
                     let pages = Rc::new(pages);
@@ -82,11 +84,11 @@ struct Signals {
 }
 
 impl Signals {
-    async fn listen(mut self, events: Sender<Event>) {
-        let first = self.next().await;
+    async fn listen(mut self, events: Sender<Event>, reload: Hangup) {
+        let first = self.next(&reload).await;
         // The other end lives as long as the process does anything.
         drop(events.send(Event::Signal(first)));
-        let second = self.next().await;
+        let second = self.next(&reload).await;
         drop(writeln!(
             io::stderr(),
             "felix-broker: {second} while shutting down: leaving at once, connections and flushes \
@@ -95,13 +97,13 @@ impl Signals {
         std::process::exit(1);
     }
 
-    async fn next(&mut self) -> &'static str {
+    async fn next(&mut self, reload: &Hangup) -> &'static str {
         std::future::poll_fn(|cx| {
             if self.term.poll_recv(cx).is_ready() {
                 return std::task::Poll::Ready("SIGTERM");
             }
             while let std::task::Poll::Ready(Some(())) = self.hangup.poll_recv(cx) {
-                tracing::info!("SIGHUP: there is no file that is read anew while the broker runs");
+                reload.tell();
             }
             self.int.poll_recv(cx).map(|_| "SIGINT")
         })

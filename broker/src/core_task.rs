@@ -14,6 +14,7 @@ use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
 use crate::prober::Ping;
 use crate::readiness::{FailedShard, ShardCounts};
+use crate::tokens::Tokens;
 use crate::troubles::{Named, Place, Troubles};
 use crossbeam_channel::Sender;
 use felix_core::metrics::Metrics;
@@ -60,6 +61,8 @@ pub(crate) enum Message {
         /// Where it came from.
         ip: IpAddr,
     },
+    /// These tokens count from now on. As often as the token file changes.
+    Tokens(Arc<Tokens>),
     /// Take no more connections, finish what those that are there have asked, and cut what is
     /// left. Answered by [`Event::CoreDrained`]. Once.
     Drain {
@@ -291,6 +294,11 @@ impl Core {
             Message::Leave { ip } => {
                 if let Some(kafka) = &self.kafka {
                     kafka.doors().leave_for_peer(ip);
+                }
+            }
+            Message::Tokens(tokens) => {
+                if let Some(kafka) = &self.kafka {
+                    kafka.auth().replace(tokens);
                 }
             }
             Message::Drain { deadline } => {

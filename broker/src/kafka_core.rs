@@ -2,14 +2,17 @@
 
 use crate::core_task::Message;
 use crate::door::{Bounds, Door};
+use crate::executor::CoreTimer;
 use crate::listeners::{Listeners, OfCore};
 use crate::mailbox::Outside;
 use crate::serve::{Connections, Doors, Node, SharedDoor};
 use crate::settings::Kafka;
-use felix_core::auth::AnonymousTenant;
+use crate::sweep::Timeouts;
+use crate::token_auth::TokenAuth;
+use crate::tokens::Tokens;
 use felix_core::metrics::Metrics;
 use felix_core::topology::Topology;
-use felix_core::{Blocking, BrokerId, Clock, CpuId, Memory, Stalls};
+use felix_core::{Auth, Blocking, BrokerId, Clock, CpuId, Memory, Stalls};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
 use felix_shard::Router;
@@ -30,6 +33,7 @@ pub(crate) struct KafkaPlan {
     topology: Arc<Topology>,
     cluster_id: String,
     memory_bytes_max: usize,
+    tokens: Option<Arc<Tokens>>,
     door_keeper: Outside<Message>,
 }
 
@@ -41,6 +45,7 @@ impl KafkaPlan {
         settings: &Kafka,
         broker: BrokerId,
         memory_bytes_max: usize,
+        tokens: Option<Arc<Tokens>>,
         keeper: &Outside<Message>,
     ) -> Vec<Self> {
         let topology = Arc::new(listeners.topology);
@@ -53,9 +58,25 @@ impl KafkaPlan {
                 // One broker is a cluster of its own until brokers know of each other.
                 cluster_id: format!("felix-{broker}"),
                 memory_bytes_max,
+                tokens: tokens.clone(),
                 door_keeper: keeper.clone(),
             })
             .collect()
+    }
+}
+
+impl KafkaPlan {
+    fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            idle: self.settings.idle_timeout,
+            auth: self.settings.auth_timeout,
+        }
+    }
+
+    fn auth(&self) -> Rc<TokenAuth> {
+        let anonymous = self.settings.anonymous_tenant.as_deref().map(Rc::from);
+        let bind_subject = self.settings.bind_subject;
+        Rc::new(TokenAuth::new(anonymous, bind_subject, self.tokens.clone()))
     }
 }
 
@@ -77,6 +98,7 @@ pub(crate) struct KafkaCore {
     metrics: Rc<KafkaMetrics>,
     memory: Memory,
     log: ProtocolLog,
+    auth: Rc<TokenAuth>,
 }
 
 impl KafkaCore {
@@ -92,6 +114,8 @@ impl KafkaCore {
         surroundings: Surroundings,
         reactor: &Reactor,
     ) -> io::Result<Self> {
+        let timeouts = plan.timeouts();
+        let auth = plan.auth();
         let shared = plan.listeners.shared.adopt(reactor)?;
         let own = plan
             .listeners
@@ -110,7 +134,6 @@ impl KafkaCore {
         let doors = Rc::new(Doors::new(Door::new(bounds), shared_door));
         let metrics: Rc<KafkaMetrics> = Rc::default();
         let memory = Memory::new(plan.memory_bytes_max);
-        let idle_timeout = plan.settings.idle_timeout;
         let Surroundings {
             clock,
             stalls,
@@ -121,13 +144,12 @@ impl KafkaCore {
             shards: router,
             catalog,
             topology: Rc::new((*plan.topology).clone()),
-            auth: Rc::new(AnonymousTenant(
-                plan.settings.anonymous_tenant.map(Rc::from),
-            )),
+            auth: Rc::clone(&auth) as Rc<dyn Auth>,
             log: log.clone(),
             blocking,
             stalls,
             clock,
+            timer: Rc::new(CoreTimer),
             settings: felix_kafka::Settings {
                 default_namespace: plan.settings.default_namespace,
                 cluster_id: plan.cluster_id,
@@ -139,7 +161,7 @@ impl KafkaCore {
         let connections = Rc::new(Connections::new(
             Rc::new(context),
             Rc::clone(&doors),
-            idle_timeout,
+            timeouts,
         ));
         connections.accept_on(shared, Node::Shared);
         if let Some(own) = own {
@@ -151,7 +173,14 @@ impl KafkaCore {
             metrics,
             memory,
             log,
+            auth,
         })
+    }
+
+    /// Who may do what there.
+    #[must_use]
+    pub(crate) fn auth(&self) -> &TokenAuth {
+        &self.auth
     }
 
     /// Its doors.

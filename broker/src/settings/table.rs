@@ -270,7 +270,7 @@ pub(crate) static TABLE: &[Setting] = &[
         "FELIX_KAFKA_TLS",
         Kind::Switch,
         "Kafka connections use TLS. This version has no TLS yet: the listener starts only with \
-         false, and then only on a loopback address.",
+         false, and tokens then travel in clear text.",
     )
     .or("true")
     .dev("false"),
@@ -286,6 +286,28 @@ pub(crate) static TABLE: &[Setting] = &[
         "FELIX_KAFKA_ANONYMOUS_INSECURE",
         Kind::Switch,
         "Allows an anonymous tenant on an address that is not loopback.",
+    )
+    .or("false"),
+    setting(
+        "FELIX_KAFKA_TOKEN_FILE",
+        Kind::Path,
+        "A TOML file of tokens, by which Kafka clients authenticate (SASL/PLAIN). Read anew when it \
+         changes and on SIGHUP.",
+    )
+    .unset("nobody can authenticate"),
+    setting(
+        "FELIX_KAFKA_AUTH_TIMEOUT_MS",
+        number(100, 3_600_000),
+        "A Kafka connection that speaks for no tenant and has not authenticated after this long is \
+         closed.",
+    )
+    .or("10000")
+    .unit("ms"),
+    setting(
+        "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT",
+        Kind::Switch,
+        "A token counts only on a connection whose client certificate names the token's subject: by \
+         the URI felix:principal:<subject>, or a DNS name or IP address that is the subject.",
     )
     .or("false"),
     setting(

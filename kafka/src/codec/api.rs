@@ -13,10 +13,14 @@ pub enum ApiKey {
     Metadata,
     /// The coordinator of a group or transaction. Refused; served because clients look for it.
     FindCoordinator,
+    /// Which SASL mechanism a connection authenticates by.
+    SaslHandshake,
     /// The APIs and versions served.
     ApiVersions,
     /// An id for an idempotent producer.
     InitProducerId,
+    /// Credentials.
+    SaslAuthenticate,
 }
 
 /// The versions of one API.
@@ -44,14 +48,16 @@ pub enum Support {
 
 impl ApiKey {
     /// All served APIs, by rising key.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
         Self::Metadata,
         Self::FindCoordinator,
+        Self::SaslHandshake,
         Self::ApiVersions,
         Self::InitProducerId,
+        Self::SaslAuthenticate,
     ];
 
     /// The number on the wire.
@@ -63,8 +69,10 @@ impl ApiKey {
             Self::ListOffsets => 2,
             Self::Metadata => 3,
             Self::FindCoordinator => 10,
+            Self::SaslHandshake => 17,
             Self::ApiVersions => 18,
             Self::InitProducerId => 22,
+            Self::SaslAuthenticate => 36,
         }
     }
 
@@ -77,8 +85,10 @@ impl ApiKey {
             Self::ListOffsets => "ListOffsets",
             Self::Metadata => "Metadata",
             Self::FindCoordinator => "FindCoordinator",
+            Self::SaslHandshake => "SaslHandshake",
             Self::ApiVersions => "ApiVersions",
             Self::InitProducerId => "InitProducerId",
+            Self::SaslAuthenticate => "SaslAuthenticate",
         }
     }
 
@@ -97,8 +107,12 @@ impl ApiKey {
             Self::Metadata => (0, 12, 9),
             // librdkafka enables LZ4 only where version 0 is advertised.
             Self::FindCoordinator => (0, 6, 3),
+            // After version 0, tokens follow on the wire without Kafka's headers. No version is
+            // flexible.
+            Self::SaslHandshake => (0, 1, i16::MAX),
             Self::ApiVersions => (0, 4, 3),
             Self::InitProducerId => (0, 5, 2),
+            Self::SaslAuthenticate => (0, 2, 2),
         };
         Versions {
             min,

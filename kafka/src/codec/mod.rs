@@ -21,6 +21,8 @@ pub mod init_producer_id;
 pub mod list_offsets;
 pub mod metadata;
 pub mod produce;
+pub mod sasl_authenticate;
+pub mod sasl_handshake;
 mod shared;
 mod writer;
 

@@ -81,5 +81,8 @@ pub(crate) fn begin<S: Shards>(
         ApiKey::Produce => produce::begin(scope, request),
         ApiKey::FindCoordinator => find_coordinator::begin(scope, &request),
         ApiKey::InitProducerId => init_producer_id::begin(scope, &request),
+        ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => {
+            unreachable!("they change whom the connection speaks for, so it answers them itself")
+        }
     }
 }

@@ -125,8 +125,10 @@ fn versions_are_told_as_clients_need_them_to_enable_their_features() {
             (2, 1, 8),
             (3, 0, 12),
             (10, 0, 6),
+            (17, 0, 1),
             (18, 0, 4),
             (22, 0, 5),
+            (36, 0, 2),
         ];
         assert_eq!(told, expected);
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::codec::{
     DecodeError, Fault, api_versions, fetch, find_coordinator, init_producer_id, list_offsets,
-    metadata, produce,
+    metadata, produce, sasl_authenticate, sasl_handshake,
 };
 use felix_core::limits::REQUEST_ELEMENTS_MAX;
 use oracle::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
@@ -28,6 +28,8 @@ fn decode_body(api: ApiKey, version: i16, mut cursor: Cursor<'_>) -> Result<(), 
         ApiKey::FindCoordinator => find_coordinator::Request::decode(version, cursor).map(drop),
         ApiKey::ApiVersions => api_versions::Request::decode(version, cursor).map(drop),
         ApiKey::InitProducerId => init_producer_id::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslHandshake => sasl_handshake::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslAuthenticate => sasl_authenticate::Request::decode(version, cursor).map(drop),
     }
 }
 
@@ -90,6 +92,15 @@ fn sample(api: ApiKey, version: i16) -> BytesMut {
         ApiKey::InitProducerId => {
             let request = oracle::InitProducerIdRequest::default()
                 .with_transactional_id(Some(text_of("id").into()));
+            request_frame(api, version, &request)
+        }
+        ApiKey::SaslHandshake => {
+            let request = oracle::SaslHandshakeRequest::default().with_mechanism(text_of("PLAIN"));
+            request_frame(api, version, &request)
+        }
+        ApiKey::SaslAuthenticate => {
+            let message = Bytes::from_static(b"\0tenant\0token");
+            let request = oracle::SaslAuthenticateRequest::default().with_auth_bytes(message);
             request_frame(api, version, &request)
         }
     }

@@ -199,8 +199,10 @@ fn what_is_served_is_told_in_every_version_of_api_versions() {
             (2, 1, 8),
             (3, 0, 12),
             (10, 0, 6),
+            (17, 0, 1),
             (18, 0, 4),
             (22, 0, 5),
+            (36, 0, 2),
         ];
         assert_eq!(told, expected);
     }

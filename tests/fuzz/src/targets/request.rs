@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use felix_core::limits::REQUEST_ELEMENTS_MAX;
 use felix_kafka::codec::{
     ApiKey, Cursor, DecodeError, RequestHeader, Support, api_versions, fetch, find_coordinator,
-    init_producer_id, list_offsets, metadata, produce,
+    init_producer_id, list_offsets, metadata, produce, sasl_authenticate, sasl_handshake,
 };
 use kafka_protocol::messages as oracle;
 use kafka_protocol::protocol::Decodable;
@@ -66,6 +66,12 @@ fn decode(
         ApiKey::FindCoordinator => find_coordinator::Request::decode(version, cursor).map(drop),
         ApiKey::ApiVersions => api_versions::Request::decode(version, cursor).map(drop),
         ApiKey::InitProducerId => init_producer_id::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslHandshake => sasl_handshake::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslAuthenticate => {
+            let request = sasl_authenticate::Request::decode(version, cursor)?;
+            assert!(request.auth_bytes.end <= frame.len());
+            Ok(())
+        }
     }
 }
 
@@ -84,6 +90,8 @@ fn agree(api: ApiKey, version: i16, body: &[u8]) {
         ApiKey::FindCoordinator => accepts::<oracle::FindCoordinatorRequest>(version, body),
         ApiKey::ApiVersions => accepts::<oracle::ApiVersionsRequest>(version, body),
         ApiKey::InitProducerId => accepts::<oracle::InitProducerIdRequest>(version, body),
+        ApiKey::SaslHandshake => accepts::<oracle::SaslHandshakeRequest>(version, body),
+        ApiKey::SaslAuthenticate => accepts::<oracle::SaslAuthenticateRequest>(version, body),
     };
     let surplus_max = match api {
         ApiKey::Metadata if api.is_flexible(version) => SURPLUS_BYTES_MAX,
