@@ -1,7 +1,7 @@
 //! A real broker process with a directory of its own.
 
 use crate::metrics::Metrics;
-use crate::process::{Process, SIGKILL, SIGTERM};
+use crate::process::{Process, SIGHUP, SIGKILL, SIGTERM};
 use crate::stream::{self, Stream};
 use crate::{binary, http, ports};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -43,6 +43,35 @@ impl Broker {
         let home = home();
         let data = home.path().join("data");
         Self::start_in(home, data, streams, settings)
+    }
+
+    /// The same for clients that authenticate by the tokens of this token file, and for nobody
+    /// else.
+    #[must_use]
+    pub fn start_with_tokens(
+        streams: &[Stream],
+        tokens: &str,
+        settings: &[(&'static str, &'static str)],
+    ) -> Self {
+        let home = home();
+        write_tokens(&home, tokens);
+        let data = home.path().join("data");
+        // An empty variable counts as unset.
+        let own = [
+            ("FELIX_KAFKA_TOKEN_FILE", TOKEN_FILE),
+            ("FELIX_KAFKA_ANONYMOUS_TENANT", ""),
+        ];
+        Self::start_in(home, data, streams, &[&own, settings].concat())
+    }
+
+    /// Replaces the token file, as one does it: at once.
+    pub fn set_tokens(&self, tokens: &str) {
+        write_tokens(&self.home, tokens);
+    }
+
+    /// SIGHUP.
+    pub fn hang_up(&mut self) {
+        self.process.signal(SIGHUP);
     }
 
     /// The same with its data in a directory of the test's, such as one on a
@@ -350,6 +379,15 @@ impl Drop for Broker {
 
 fn home() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
+}
+
+/// In the broker's home.
+const TOKEN_FILE: &str = "tokens.toml";
+
+fn write_tokens(home: &TempDir, tokens: &str) {
+    let new = home.path().join("tokens.new");
+    std::fs::write(&new, tokens).expect("it is ours");
+    std::fs::rename(&new, home.path().join(TOKEN_FILE)).expect("it is ours");
 }
 
 fn write_catalog(home: &TempDir, streams: &[Stream]) {

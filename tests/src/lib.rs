@@ -34,6 +34,7 @@ mod scale;
 mod shared;
 mod small_disk;
 mod stream;
+mod token;
 pub mod trace;
 pub mod wire;
 
@@ -52,3 +53,4 @@ pub use scale::{codec_bytes, flights_rows, is_strict, kill_rounds, traced_answer
 pub use shared::Shared;
 pub use small_disk::{FileSystem, SmallDisk};
 pub use stream::{Kept, Policy, Stream};
+pub use token::Token;

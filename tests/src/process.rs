@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// End at once.
 pub const SIGKILL: i32 = libc::SIGKILL;
+/// Read your files anew.
+pub(crate) const SIGHUP: i32 = libc::SIGHUP;
 /// End in order.
 pub const SIGTERM: i32 = libc::SIGTERM;
 /// What Ctrl-C sends.
