@@ -2,6 +2,7 @@
 
 use crate::listeners::Listeners;
 use crate::settings::Settings;
+use crate::token_file;
 use std::net::SocketAddr;
 
 /// What of the settings is worth a warning.
@@ -20,16 +21,10 @@ pub(crate) fn warn(settings: &Settings) {
         );
     }
     let Some(kafka) = &settings.kafka else { return };
-    if kafka.tls {
+    if !kafka.tls {
         tracing::warn!(
             listen = %kafka.listen,
-            "Kafka connections are encrypted and do not authenticate in this version"
-        );
-    } else {
-        tracing::warn!(
-            listen = %kafka.listen,
-            "Kafka connections are neither encrypted nor authenticated, so they are for loopback \
-             only"
+            "Kafka connections are not encrypted: tokens and records travel in clear text"
         );
         if settings.tls.client_ca.is_some() {
             tracing::warn!(
@@ -37,6 +32,13 @@ pub(crate) fn warn(settings: &Settings) {
                  nobody shows one"
             );
         }
+    }
+    let token_file = kafka.token_file.as_deref();
+    if let Some(path) = token_file.filter(|path| token_file::is_readable_by_others(path)) {
+        tracing::warn!(
+            path = %path.display(),
+            "the token file can be read by every user of this machine; chmod o-r it"
+        );
     }
     if let Some(tenant) = &kafka.anonymous_tenant {
         tracing::warn!(

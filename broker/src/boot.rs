@@ -1,21 +1,21 @@
 //! From the command line to a broker that serves: each step may refuse, with a sentence.
 
+mod outside;
+
 use crate::catalog_state::CatalogState;
 use crate::clock::SystemClock;
-use crate::collect::Collector;
 use crate::control::Control;
 use crate::core_task::{self, Message, Plan};
 use crate::cpus::{self, Choice};
+use crate::credentials::{OpenTokens, print_new_token};
 use crate::data_dir::DataDir;
-use crate::http::Pages;
-use crate::kafka_core::KafkaPlan;
+use crate::kafka_core::{KafkaPlan, Security};
 use crate::listeners::{self, Listeners};
 use crate::mailbox::{Inside, Outside, mailbox};
 use crate::probe::{self, Needs};
-use crate::prober::Prober;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
-use crate::tls_keeper::OpenTls;
+use crate::tls_files::OpenTls;
 use crate::{announce, blocking, catalog_file, check, dev, logging, ports, shutdown, stream_dirs};
 use crossbeam_channel::Receiver;
 use felix_core::stalls::StallBounds;
@@ -94,6 +94,10 @@ pub fn main() -> ExitCode {
             drop(write!(io::stdout(), "{text}"));
             ExitCode::SUCCESS
         }
+        Ok(Outcome::NewToken(whose)) => match print_new_token(&whose) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(fault) => complain(&fault, EXIT_USAGE),
+        },
         Ok(Outcome::Check(settings)) => match check::check(&settings) {
             Ok(()) => ExitCode::SUCCESS,
             Err(fault) => complain(&fault, EXIT_USAGE),
@@ -180,6 +184,7 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         "cores"
     );
     ports::judge(settings, cores)?;
+    let tokens = OpenTokens::open(settings)?;
     let (mut storage, catalog) = open_catalog(settings)?;
     let shards = catalog
         .streams()
@@ -226,7 +231,12 @@ fn start(settings: &Settings, choice: &Choice) -> Result<Running, String> {
         drop(write!(io::stdout(), "{tour}"));
     }
     let config = core_config(&settings.storage, storage.as_ref(), room.files_per_core);
-    let outlets = Outlets { http, kafka, tls };
+    let outlets = Outlets {
+        http,
+        kafka,
+        tokens,
+        tls,
+    };
     launch(settings, choice, config, storage, catalog, outlets)
 }
 
@@ -297,6 +307,7 @@ fn tell_unlisted(data: &DataDir, catalog: &Catalog) -> Result<(), String> {
 struct Outlets {
     http: TcpListener,
     kafka: Option<Listeners>,
+    tokens: Option<OpenTokens>,
     tls: Option<OpenTls>,
 }
 
@@ -308,28 +319,34 @@ fn launch(
     catalog: Catalog,
     outlets: Outlets,
 ) -> Result<Running, String> {
-    let Outlets { http, kafka, tls } = outlets;
+    let Outlets {
+        http,
+        kafka,
+        tokens,
+        tls,
+    } = outlets;
     let (tell, events) = crossbeam_channel::unbounded();
     let boxes: Vec<(Outside<Message>, Inside<Message>)> =
         choice.pinned.cpus().iter().map(|_| mailbox()).collect();
     let cores: Vec<Outside<Message>> = boxes.iter().map(|(outside, _)| outside.clone()).collect();
     let (phase, phase_seen) = watch::channel(Phase::Opening);
-    let pages = Pages {
-        phase: phase_seen,
-        collector: Collector::new(
-            cores.clone(),
-            Prober::new(cores.clone(), settings.probe_interval),
-            tls.as_ref().map(|tls| tls.keeper(cores.clone())),
-        ),
+    let security = Security {
+        tls: tls.as_ref().map(|tls| tls.config().clone()),
+        tokens: tokens.as_ref().map(OpenTokens::tokens),
     };
-    let control = Control::start(http, pages, tell.clone())
-        .map_err(|error| format!("the control thread cannot start: {error}"))?;
+    let beside = outside::Beside {
+        phase: phase_seen,
+        tell: tell.clone(),
+        tokens,
+        tls,
+    };
+    let control = outside::start(settings, http, &cores, beside)?;
 
     let catalog = Arc::new(catalog);
     let specs = shard_specs(&catalog, storage.as_ref());
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
-    let mut plans = kafka_plans(settings, kafka, tls.as_ref(), &cores)?.into_iter();
+    let mut plans = kafka_plans(settings, kafka, &security, &cores)?.into_iter();
     let mut threads = Vec::new();
     let lanes = felix_shard::mesh(core_count(choice));
     for ((cpu, lanes), (_, inside)) in choice.pinned.cpus().iter().zip(lanes).zip(boxes) {
@@ -369,7 +386,7 @@ fn launch(
 fn kafka_plans(
     settings: &Settings,
     listeners: Option<Listeners>,
-    tls: Option<&OpenTls>,
+    security: &Security,
     cores: &[Outside<Message>],
 ) -> Result<Vec<KafkaPlan>, String> {
     let (Some(listeners), Some(kafka), Some(keeper)) = (listeners, &settings.kafka, cores.first())
@@ -377,8 +394,7 @@ fn kafka_plans(
         return Ok(Vec::new());
     };
     let memory = settings.core.memory_bytes_max;
-    let tls = tls.map(OpenTls::config);
-    KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, tls, keeper)
+    KafkaPlan::of_cores(listeners, kafka, settings.broker, memory, security, keeper)
 }
 
 fn core_count(choice: &Choice) -> u16 {

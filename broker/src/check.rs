@@ -4,6 +4,7 @@ use crate::catalog_file::{self, Described};
 use crate::clock::SystemClock;
 use crate::settings::Settings;
 use crate::tls_source::TlsSource;
+use crate::token_file;
 use felix_core::{Catalog, Clock, Generation, Stream, StreamId};
 use std::io::{self, Write};
 
@@ -37,6 +38,13 @@ pub(crate) fn check(settings: &Settings) -> Result<(), String> {
     }
     Catalog::new(streams(&listed)).map_err(|error| format!("the catalog: {error}"))?;
     check_tls(settings)?;
+    if let Some(path) = settings
+        .kafka
+        .as_ref()
+        .and_then(|kafka| kafka.token_file.as_ref())
+    {
+        token_file::read(path)?;
+    }
     writeln!(io::stdout(), "ok").map_err(|error| format!("standard output: {error}"))
 }
 

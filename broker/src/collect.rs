@@ -4,10 +4,12 @@ use crate::core_task::Message;
 use crate::mailbox::Outside;
 use crate::prober::Prober;
 use crate::readiness::ShardCounts;
-use crate::tls_keeper::TlsKeeper;
+use crate::reload;
+use crate::tls_files::Expiry;
 use crate::troubles::{Named, Troubles};
 use felix_core::Monotonic;
 use felix_core::metrics::{Distribution, Kind, Metrics, Sample};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -40,17 +42,20 @@ impl Numbers {
 pub(crate) struct Collector {
     cores: Vec<Outside<Message>>,
     prober: Prober<Message>,
-    keeper: Option<TlsKeeper>,
     fixed: Vec<Sample>,
+    reloads: Arc<reload::Counts>,
+    expiry: Option<Expiry>,
 }
 
 impl Collector {
-    /// Asks these cores, in their order, their prober, and who keeps their certificate.
+    /// Asks these cores, in their order, and their prober, and looks at what was read anew and when
+    /// the certificate expires, if there is one.
     #[must_use]
     pub(crate) fn new(
         cores: Vec<Outside<Message>>,
         prober: Prober<Message>,
-        keeper: Option<TlsKeeper>,
+        reloads: Arc<reload::Counts>,
+        expiry: Option<Expiry>,
     ) -> Self {
         let build = Sample {
             name: "felix_build_info",
@@ -62,19 +67,15 @@ impl Collector {
         Self {
             cores,
             prober,
-            keeper,
             fixed: vec![build],
+            reloads,
+            expiry,
         }
     }
 
     /// What looks at the cores from outside, to be run.
     pub(crate) fn prober(&self) -> &Prober<Message> {
         &self.prober
-    }
-
-    /// Who reads the certificate anew, to be run; `None`: there is none.
-    pub(crate) fn keeper(&self) -> Option<&TlsKeeper> {
-        self.keeper.as_ref()
     }
 
     /// The shards as core 0 sees them, which is told of every change by their owners; those know
@@ -113,6 +114,8 @@ impl Collector {
             samples: self.fixed.clone(),
             ..Numbers::default()
         };
+        self.reloads
+            .samples(&mut |sample| numbers.samples.push(sample));
         let deadline = tokio::time::Instant::now() + ANSWER_TIMEOUT;
         for (core, answer) in asked.into_iter().enumerate() {
             let answer = tokio::time::timeout_at(deadline, answer).await;
@@ -131,8 +134,8 @@ impl Collector {
                 value: f64::from(u8::from(answered)),
             });
         }
-        let keeper = self.keeper.iter().flat_map(TlsKeeper::samples);
-        numbers.samples.extend(keeper);
+        let expiry = self.expiry.as_ref();
+        numbers.samples.extend(expiry.map(Expiry::sample));
         let distributions = &mut numbers.distributions;
         self.prober
             .distributions(&mut |distribution| distributions.push(distribution));

@@ -4,6 +4,7 @@
 use crate::boot::Event;
 use crate::giving_way::giving_way;
 use crate::http::{self, Pages};
+use crate::reload::Hangup;
 use crossbeam_channel::Sender;
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -13,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use tokio::net;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 /// The running control thread.
@@ -24,8 +25,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Starts serving `pages` on `listener`, probing the cores, and telling `events` of the first
-    /// signal to end. The second one ends the process on the spot.
+    /// Starts serving `pages` on `listener`, probing the cores, telling `reload` of SIGHUP, and
+    /// telling `events` of the first signal to end. The second one ends the process on the spot.
     ///
     /// # Errors
     /// No thread, no runtime or no signal handler can be had.
@@ -33,6 +34,7 @@ impl Control {
         listener: TcpListener,
         pages: Pages,
         events: Sender<Event>,
+        reload: Hangup,
     ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -52,18 +54,10 @@ impl Control {
             thread.spawn(move || {
                 let tasks = LocalSet::new();
                 let work = async move {
-                    let asked: Rc<Notify> = Rc::default();
-                    let reads = pages.collector.keeper().map(|_| Rc::clone(&asked));
-                    tokio::task::spawn_local(signals.listen(events, reads));
+                    tokio::task::spawn_local(signals.listen(events, reload));
                     let listener = net::TcpListener::from_std(listener)
                         .expect("a bound, non-blocking listener joins the runtime it is handed to");
                     let pages = Rc::new(pages);
-                    let keeping = Rc::clone(&pages);
-                    tokio::task::spawn_local(async move {
-                        if let Some(keeper) = keeping.collector.keeper() {
-                            keeper.run(&asked).await;
-                        }
-                    });
                     tokio::task::spawn_local(http::serve(listener, Rc::clone(&pages)));
                     tokio::task::spawn_local(async move { pages.collector.prober().run().await });
                     // The other end says nothing; it goes.
@@ -90,13 +84,11 @@ struct Signals {
 }
 
 impl Signals {
-    /// Tells `events` of the first that is to end the broker, and `reads` of each hangup.
-    async fn listen(mut self, events: Sender<Event>, reads: Option<Rc<Notify>>) {
-        let reads = reads.as_deref();
-        let first = self.next(reads).await;
+    async fn listen(mut self, events: Sender<Event>, reload: Hangup) {
+        let first = self.next(&reload).await;
         // The other end lives as long as the process does anything.
         drop(events.send(Event::Signal(first)));
-        let second = self.next(reads).await;
+        let second = self.next(&reload).await;
         drop(writeln!(
             io::stderr(),
             "felix-broker: {second} while shutting down: leaving at once, connections and flushes \
@@ -105,19 +97,13 @@ impl Signals {
         std::process::exit(1);
     }
 
-    async fn next(&mut self, reads: Option<&Notify>) -> &'static str {
+    async fn next(&mut self, reload: &Hangup) -> &'static str {
         std::future::poll_fn(|cx| {
             if self.term.poll_recv(cx).is_ready() {
                 return std::task::Poll::Ready("SIGTERM");
             }
             while let std::task::Poll::Ready(Some(())) = self.hangup.poll_recv(cx) {
-                match reads {
-                    Some(reads) => reads.notify_one(),
-                    None => tracing::info!(
-                        "SIGHUP: without TLS there is no file that is read anew while the broker \
-                         runs"
-                    ),
-                }
+                reload.tell();
             }
             self.int.poll_recv(cx).map(|_| "SIGINT")
         })

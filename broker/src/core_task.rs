@@ -14,6 +14,7 @@ use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
 use crate::prober::Ping;
 use crate::readiness::{FailedShard, ShardCounts};
+use crate::tokens::Tokens;
 use crate::troubles::{Named, Place, Troubles};
 use crossbeam_channel::Sender;
 use felix_core::metrics::Metrics;
@@ -63,6 +64,8 @@ pub(crate) enum Message {
     },
     /// Have new connections see this certificate. One at a time per change of its files.
     Tls(TlsConfig),
+    /// These tokens count from now on. As often as the token file changes.
+    Tokens(Arc<Tokens>),
     /// Take no more connections, finish what those that are there have asked, and cut what is
     /// left. Answered by [`Event::CoreDrained`]. Once.
     Drain {
@@ -299,6 +302,11 @@ impl Core {
             Message::Tls(config) => {
                 if let Some(kafka) = &self.kafka {
                     kafka.renew(config);
+                }
+            }
+            Message::Tokens(tokens) => {
+                if let Some(kafka) = &self.kafka {
+                    kafka.auth().replace(tokens);
                 }
             }
             Message::Drain { deadline } => {

@@ -3,11 +3,12 @@
 
 use crate::device_waiters;
 use crate::giving_way::giving_way;
-use felix_core::CpuId;
 use felix_core::limits::{OPENING_THREADS_MAX, THREADS_AHEAD_MAX};
+use felix_core::{CpuId, Timer};
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use std::ffi::CString;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// Memory that glommio registers with each ring. The least it takes: our sockets do not use it,
@@ -61,6 +62,16 @@ pub(crate) fn spawn<T: 'static>(work: impl Future<Output = T> + 'static) -> Task
 /// Resolves after `pause`, on the calling core.
 pub(crate) async fn pause(pause: Duration) {
     glommio::timer::sleep(pause).await;
+}
+
+/// [`pause`], for those who know no runtime.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreTimer;
+
+impl Timer for CoreTimer {
+    fn sleep(&self, wait: Duration) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(pause(wait))
+    }
 }
 
 fn name_this_thread(kind: &str, core: CpuId) -> Result<(), String> {

@@ -2,16 +2,19 @@
 
 use crate::core_task::Message;
 use crate::door::{Bounds, Door};
+use crate::executor::CoreTimer;
 use crate::handshakes::Handshakes;
 use crate::identity::{self, RANDOM};
 use crate::listeners::{Listeners, OfCore};
 use crate::mailbox::Outside;
 use crate::serve::{Connections, Doors, Node, SharedDoor};
 use crate::settings::Kafka;
-use felix_core::auth::AnonymousTenant;
+use crate::sweep::Timeouts;
+use crate::token_auth::TokenAuth;
+use crate::tokens::Tokens;
 use felix_core::metrics::Metrics;
 use felix_core::topology::Topology;
-use felix_core::{Blocking, BrokerId, Clock, CpuId, Memory, ProducerIds, Stalls};
+use felix_core::{Auth, Blocking, BrokerId, Clock, CpuId, Memory, ProducerIds, Stalls};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
 use felix_net::tls::TlsConfig;
@@ -20,14 +23,19 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The core that keeps the door of the shared port: the controller of Metadata, so that there is
 /// one special core and not two.
 const DOOR_KEEPER: CpuId = CpuId(0);
 
-/// How long a client may take for its TLS handshake: as long as it may take to authenticate.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What lets connections in, as it is at the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Security {
+    /// How they are encrypted, if they are.
+    pub(crate) tls: Option<TlsConfig>,
+    /// The tokens that count, if any can.
+    pub(crate) tokens: Option<Arc<Tokens>>,
+}
 
 /// What one core's Kafka listener is made from: plain, to cross the thread.
 #[derive(Debug)]
@@ -36,7 +44,7 @@ pub(crate) struct KafkaPlan {
     listeners: OfCore,
     topology: Arc<Topology>,
     cluster_id: String,
-    tls: Option<TlsConfig>,
+    security: Security,
     memory_bytes_max: usize,
     door_keeper: Outside<Message>,
     producer_ids: ProducerIds,
@@ -52,7 +60,7 @@ impl KafkaPlan {
         settings: &Kafka,
         broker: BrokerId,
         memory_bytes_max: usize,
-        tls: Option<&TlsConfig>,
+        security: &Security,
         keeper: &Outside<Message>,
     ) -> Result<Vec<Self>, String> {
         let topology = Arc::new(listeners.topology);
@@ -65,7 +73,7 @@ impl KafkaPlan {
                     topology: Arc::clone(&topology),
                     // One broker is a cluster of its own until brokers know of each other.
                     cluster_id: format!("felix-{broker}"),
-                    tls: tls.cloned(),
+                    security: security.clone(),
                     memory_bytes_max,
                     door_keeper: keeper.clone(),
                     producer_ids: producer_ids()?,
@@ -84,6 +92,25 @@ fn producer_ids() -> Result<ProducerIds, String> {
         )
     })?;
     Ok(ProducerIds::from_drawn(drawn))
+}
+
+impl KafkaPlan {
+    fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            idle: self.settings.idle_timeout,
+            auth: self.settings.auth_timeout,
+        }
+    }
+
+    fn auth(&self) -> Rc<TokenAuth> {
+        let anonymous = self.settings.anonymous_tenant.as_deref().map(Rc::from);
+        let bind_subject = self.settings.bind_subject;
+        Rc::new(TokenAuth::new(
+            anonymous,
+            bind_subject,
+            self.security.tokens.clone(),
+        ))
+    }
 }
 
 /// What the core has beside its listener.
@@ -105,6 +132,7 @@ pub(crate) struct KafkaCore {
     metrics: Rc<KafkaMetrics>,
     memory: Memory,
     log: ProtocolLog,
+    auth: Rc<TokenAuth>,
 }
 
 fn doors(core: CpuId, settings: &Kafka, keeper: Outside<Message>) -> Doors {
@@ -133,6 +161,8 @@ impl KafkaCore {
         surroundings: Surroundings,
         reactor: &Reactor,
     ) -> io::Result<Self> {
+        let timeouts = plan.timeouts();
+        let auth = plan.auth();
         let shared = plan.listeners.shared.adopt(reactor)?;
         let own = plan
             .listeners
@@ -142,29 +172,27 @@ impl KafkaCore {
         let doors = Rc::new(doors(core, &plan.settings, plan.door_keeper));
         let metrics = Rc::new(KafkaMetrics::new(core));
         let memory = Memory::new(plan.memory_bytes_max);
-        let idle_timeout = plan.settings.idle_timeout;
         let Surroundings {
             clock,
             stalls,
             blocking,
         } = surroundings;
         let log = ProtocolLog::new(Rc::clone(&clock));
-        let handshakes = plan.tls.map(|config| {
+        let handshakes = plan.security.tls.map(|config| {
             let (blocking, clock) = (Rc::clone(&blocking), Rc::clone(&clock));
-            Rc::new(Handshakes::new(config, HANDSHAKE_TIMEOUT, blocking, clock))
+            Rc::new(Handshakes::new(config, timeouts.auth, blocking, clock))
         });
         let context = Context {
             shards: router,
             catalog,
             topology: Rc::new((*plan.topology).clone()),
-            auth: Rc::new(AnonymousTenant(
-                plan.settings.anonymous_tenant.map(Rc::from),
-            )),
+            auth: Rc::clone(&auth) as Rc<dyn Auth>,
             log: log.clone(),
             blocking,
             stalls,
             producer_ids: plan.producer_ids,
             clock,
+            timer: Rc::new(CoreTimer),
             settings: felix_kafka::Settings {
                 default_namespace: plan.settings.default_namespace,
                 cluster_id: plan.cluster_id,
@@ -177,7 +205,7 @@ impl KafkaCore {
             Rc::new(context),
             Rc::clone(&doors),
             handshakes.clone(),
-            idle_timeout,
+            timeouts,
         ));
         connections.accept_on(shared, Node::Shared);
         if let Some(own) = own {
@@ -190,7 +218,14 @@ impl KafkaCore {
             metrics,
             memory,
             log,
+            auth,
         })
+    }
+
+    /// Who may do what there.
+    #[must_use]
+    pub(crate) fn auth(&self) -> &TokenAuth {
+        &self.auth
     }
 
     /// Its doors.

@@ -4,7 +4,7 @@ use crate::core_task::Message;
 use crate::door::{Door, Full};
 use crate::handshakes::Handshakes;
 use crate::mailbox::Outside;
-use crate::sweep::{Cause, Sweep};
+use crate::sweep::{Cause, Sweep, Timeouts};
 use bytes::BytesMut;
 use felix_core::{ByteStream, Shards};
 use felix_kafka::{Context, Peer, Pulse, Refused, Signal};
@@ -135,15 +135,15 @@ pub(crate) struct Connections<S> {
 }
 
 impl<S: Shards> Connections<S> {
-    /// None yet. A connection that asks nothing for `idle_timeout` is closed.
+    /// None yet. A connection that takes longer than `timeouts` say is closed.
     pub(crate) fn new(
         context: Rc<Context<S>>,
         doors: Rc<Doors>,
         handshakes: Option<Rc<Handshakes>>,
-        idle_timeout: Option<Duration>,
+        timeouts: Timeouts,
     ) -> Self {
         Self {
-            sweep: Sweep::new(idle_timeout, context.memory.clone()),
+            sweep: Sweep::new(timeouts, context.memory.clone()),
             sweeping: Cell::new(false),
             context,
             doors,
@@ -287,6 +287,7 @@ impl<S: Shards> Connections<S> {
         match cause {
             Cause::Idle => metrics.idle_closed.increment(),
             Cause::Stalled => metrics.stalled_closed.increment(),
+            Cause::Unauthenticated => metrics.refuse(Refused::AuthTimeout),
         }
     }
 

@@ -46,12 +46,23 @@ pub(crate) enum Cause {
     Idle,
     /// It held memory that others waited for, and its peer did next to nothing.
     Stalled,
+    /// It has not shown in time whom it speaks for.
+    Unauthenticated,
+}
+
+/// How long a connection may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Timeouts {
+    /// To ask for something; `None`: for ever.
+    pub(crate) idle: Option<Duration>,
+    /// To authenticate, for as long as it speaks for nobody (claim 218).
+    pub(crate) auth: Duration,
 }
 
 /// The connections of one core as the sweep knows them. Lives on that core.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    idle_timeout: Option<Duration>,
+    timeouts: Timeouts,
     memory: Memory,
     watched: RefCell<BTreeMap<u64, Watched>>,
     next: Cell<u64>,
@@ -106,9 +117,9 @@ impl Progress {
 impl Sweep {
     /// Nobody yet.
     #[must_use]
-    pub(crate) fn new(idle_timeout: Option<Duration>, memory: Memory) -> Self {
+    pub(crate) fn new(timeouts: Timeouts, memory: Memory) -> Self {
         Self {
-            idle_timeout,
+            timeouts,
             memory,
             watched: RefCell::default(),
             next: Cell::new(0),
@@ -150,8 +161,9 @@ impl Sweep {
         if self.looked_to.get().is_some() {
             return PART_PAUSE;
         }
-        let period = self.idle_timeout.map(|idle| idle / LOOKS_PER_TIMEOUT);
-        period.unwrap_or(PERIOD_MAX).clamp(PERIOD_MIN, PERIOD_MAX)
+        let Timeouts { idle, auth } = self.timeouts;
+        let period = idle.map_or(auth, |idle| idle.min(auth)) / LOOKS_PER_TIMEOUT;
+        period.clamp(PERIOD_MIN, PERIOD_MAX)
     }
 
     /// Looks at some of the connections, tells those to end that must, and `ended` why.
@@ -166,7 +178,7 @@ impl Sweep {
         let mut all = self.watched.borrow_mut();
         for (number, watched) in all.range_mut((from, Bound::Unbounded)).take(LOOK_MAX) {
             last = Some((*number, last.map_or(1, |(_, seen)| seen + 1)));
-            if let Some(cause) = watched.look(now, self.idle_timeout, short) {
+            if let Some(cause) = watched.look(now, self.timeouts, short) {
                 told.push((Rc::clone(&watched.pulse), cause));
             }
         }
@@ -177,6 +189,7 @@ impl Sweep {
             pulse.end(match cause {
                 Cause::Idle => Ending::Cleanly,
                 Cause::Stalled => Ending::AtOnce,
+                Cause::Unauthenticated => Ending::Unauthenticated,
             });
             ended(cause);
         }
@@ -184,12 +197,7 @@ impl Sweep {
 }
 
 impl Watched {
-    fn look(
-        &mut self,
-        now: Monotonic,
-        idle_timeout: Option<Duration>,
-        short: Short,
-    ) -> Option<Cause> {
+    fn look(&mut self, now: Monotonic, timeouts: Timeouts, short: Short) -> Option<Cause> {
         let (requests, bytes) = (self.pulse.requests(), self.pulse.bytes());
         let begun = requests != self.requests;
         // Who is in the midst of a long request is asking.
@@ -208,9 +216,15 @@ impl Watched {
         let answers = self
             .answers
             .has_stalled(now, short.answers, holding.answer_bytes, sent);
-        let cause = if request || answers {
+        let since = self.pulse.unauthenticated_since();
+        let cause = if since.is_some_and(|since| now.until(since) >= timeouts.auth) {
+            Cause::Unauthenticated
+        } else if request || answers {
             Cause::Stalled
-        } else if idle_timeout.is_some_and(|idle| now.until(self.asked) >= idle) {
+        } else if timeouts
+            .idle
+            .is_some_and(|idle| now.until(self.asked) >= idle)
+        {
             Cause::Idle
         } else {
             return None;
@@ -219,8 +233,8 @@ impl Watched {
         // way.
         let news = match self.told {
             None => true,
-            Some(Cause::Idle) => cause == Cause::Stalled,
-            Some(Cause::Stalled) => false,
+            Some(Cause::Idle) => cause != Cause::Idle,
+            Some(Cause::Stalled | Cause::Unauthenticated) => false,
         };
         news.then(|| *self.told.insert(cause))
     }
@@ -233,14 +247,20 @@ mod tests {
     use felix_kafka::Holding;
     use std::task::{Context, Waker};
 
+    /// Longer than most tests look at.
+    const AUTH: Duration = Duration::from_secs(100_000_000);
+
     fn seconds(count: u64) -> Monotonic {
         Monotonic(Duration::from_secs(count))
     }
 
     fn sweep(idle_timeout: Option<u64>) -> (Sweep, Memory) {
         let memory = Memory::new(32 << 20);
-        let idle_timeout = idle_timeout.map(Duration::from_secs);
-        (Sweep::new(idle_timeout, memory.clone()), memory)
+        let timeouts = Timeouts {
+            idle: idle_timeout.map(Duration::from_secs),
+            auth: AUTH,
+        };
+        (Sweep::new(timeouts, memory.clone()), memory)
     }
 
     fn look(sweep: &Sweep, now: u64) -> Vec<Cause> {
@@ -283,6 +303,34 @@ mod tests {
             let expected = if idle { vec![Cause::Idle] } else { vec![] };
             assert_eq!(causes, expected, "{bytes} bytes a second");
         }
+    }
+
+    #[test]
+    fn who_speaks_for_nobody_too_long_is_ended_whatever_it_does() {
+        let timeouts = Timeouts {
+            idle: None,
+            auth: Duration::from_secs(10),
+        };
+        let sweep = Sweep::new(timeouts, Memory::new(32 << 20));
+        let pulses: [Rc<Pulse>; 3] = Default::default();
+        for pulse in &pulses {
+            sweep.add(pulse, seconds(0));
+        }
+        let [busy, later, known] = &pulses;
+        busy.unauthenticated(seconds(0));
+        later.unauthenticated(seconds(5));
+        known.unauthenticated(seconds(0));
+        known.authenticated();
+        for second in 1..10 {
+            busy.show(true, Holding::default());
+            busy.request();
+            busy.received(1 << 20);
+            assert_eq!(look(&sweep, second), []);
+        }
+        assert_eq!(look(&sweep, 10), [Cause::Unauthenticated]);
+        assert_eq!(look(&sweep, 14), []);
+        assert_eq!(look(&sweep, 15), [Cause::Unauthenticated]);
+        assert_eq!(look(&sweep, 1000), []);
     }
 
     #[test]

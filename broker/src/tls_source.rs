@@ -9,7 +9,6 @@ use felix_net::tls::{TlsConfig, TlsFile, TlsPem, TlsPolicy};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The broker's own certificate and its key, in one file so that no crash leaves one without the
@@ -41,15 +40,6 @@ enum Own {
     Kept(PathBuf),
     /// As the broker made it, with nowhere to keep it.
     Passing(String),
-}
-
-/// What a file was when it was looked at; another file, or another content, is another one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
 }
 
 impl TlsSource {
@@ -143,16 +133,14 @@ impl TlsSource {
         }
     }
 
-    /// What its files are now; `None` for one that is not there.
-    pub(crate) fn stamps(&self) -> Vec<Option<Stamp>> {
+    /// Its files.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let own = match &self.own {
             Own::Given(OwnFiles { certificate, key }) => vec![certificate, key],
             Own::Kept(path) => vec![path],
             Own::Passing(_) => Vec::new(),
         };
-        let all = own.into_iter().chain(&self.client_ca);
-        all.map(|path| fs::metadata(path).ok().as_ref().map(Stamp::of))
-            .collect()
+        own.into_iter().chain(&self.client_ca).cloned().collect()
     }
 
     /// Writes the certificate where clients find it, if that is asked for.
@@ -194,17 +182,6 @@ impl Loaded {
     pub(crate) fn warn(&self) {
         for warning in self.config.warnings(SystemClock.wall()) {
             tracing::warn!("{warning}");
-        }
-    }
-}
-
-impl Stamp {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
 }
@@ -421,19 +398,17 @@ mod tests {
     }
 
     #[test]
-    fn another_file_in_the_same_place_has_another_stamp() {
+    fn what_is_looked_at_are_the_files_that_it_reads() {
         let temp = tempdir().unwrap();
         let path = temp.path().join("own.pem");
-        let pem = make_self_signed().unwrap();
-        fs::write(&path, &pem).unwrap();
+        fs::write(&path, make_self_signed().unwrap()).unwrap();
         let name = path.display();
-        let source = source(&[format!("--tls-cert={name}"), format!("--tls-key={name}")]);
-        let before = source.stamps();
-        assert_eq!(source.stamps(), before);
-        // Of the same length and perhaps within the same tick of the clock.
-        data_dir::put(&path, ".new", pem.as_bytes()).unwrap();
-        assert_ne!(source.stamps(), before);
-        fs::remove_file(&path).unwrap();
-        assert_eq!(source.stamps(), [None, None]);
+        let ca = format!("--tls-client-ca={name}");
+        let source = source(&[
+            format!("--tls-cert={name}"),
+            format!("--tls-key={name}"),
+            ca,
+        ]);
+        assert_eq!(source.paths(), [path.clone(), path.clone(), path]);
     }
 }

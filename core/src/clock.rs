@@ -1,5 +1,6 @@
 //! Time as a value that is passed in: nothing below the broker reads a clock by itself.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 /// Wall-clock time in milliseconds since 1970, as records carry it.
@@ -31,4 +32,10 @@ pub trait Clock {
     fn wall(&self) -> Timestamp;
     /// Boot clock, for waits.
     fn monotonic(&self) -> Monotonic;
+}
+
+/// Where a task of a CPU core waits for a time to come, as its runtime has it.
+pub trait Timer {
+    /// Resolves once this much time has passed.
+    fn sleep(&self, wait: Duration) -> Pin<Box<dyn Future<Output = ()>>>;
 }

@@ -25,12 +25,12 @@ pub mod stalls;
 pub mod stream;
 pub mod topology;
 
-pub use auth::{Action, Auth, Principal};
+pub use auth::{Action, Auth, Credentials, Principal, Rejection};
 pub use batch::{Batch, BatchError, PlacedBatch};
 pub use blocking::Blocking;
 pub use catalog::{Catalog, Durability, Stream, Timestamps};
 pub use certificate::CertificateNames;
-pub use clock::{Clock, Monotonic, Timestamp};
+pub use clock::{Clock, Monotonic, Timer, Timestamp};
 pub use error::ShardError;
 pub use histogram::Histogram;
 pub use ids::{BrokerId, ByteCount, CpuId, Generation, Offset, ShardId, StreamId};

@@ -44,6 +44,15 @@ pub const REQUEST_BYTES_MAX: usize = 8 << 20;
 /// make an unknown peer's buffers matter.
 pub const REQUEST_BYTES_BEFORE_AUTH_MAX: usize = 64 << 10;
 
+/// Bytes of a token, as a peer shows it: more than any signed one takes, and hashed in some
+/// microseconds. Answer: SASL_AUTHENTICATION_FAILED.
+pub const TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// How long the answer to refused credentials is held back, and the connection's end with it, so
+/// that guessing is slow. Nobody else waits for it. Kafka's
+/// `connection.failed.authentication.delay.ms`.
+pub const AUTHENTICATION_FAILURE_DELAY: Duration = Duration::from_millis(100);
+
 /// Array elements (topics, partitions, keys) that one Kafka request may declare in all. Each takes
 /// some fifty times the bytes in memory that it may take on the wire, so the bytes of the frame are
 /// no bound by themselves, nor of the time that an answer takes. A consumer of 10,000 topics of one
@@ -220,6 +229,7 @@ const _: () =
     assert!(HEAVY_SEARCH_JOBS_PER_CORE_MAX + HANDSHAKE_JOBS_PER_CORE_MAX < HEAVY_JOBS_PER_CORE_MAX);
 const _: () = assert!(WATCHED_SHARDS_IN_ANY_CASE_MAX < WATCHED_SHARDS_PER_CORE_MAX);
 const _: () = assert!(REQUEST_BYTES_BEFORE_AUTH_MAX <= REQUEST_BYTES_MAX);
+const _: () = assert!(TOKEN_BYTES_MAX < REQUEST_BYTES_BEFORE_AUTH_MAX);
 const _: () = assert!(BATCH_BYTES_ON_CORE_MAX <= BATCH_DECOMPRESSED_BYTES_MAX);
 const _: () = assert!(BATCH_DECOMPRESSED_BYTES_MAX <= REQUEST_DECOMPRESSED_BYTES_MAX);
 const _: () = assert!(REQUEST_BYTES_MAX <= REQUEST_DECOMPRESSED_BYTES_MAX);

@@ -5,6 +5,7 @@
 //! wait for the first one's commit. While a batch awaits its place in a shard's queue nothing
 //! further is read: that is how a busy shard slows the connections that feed it, and no other.
 
+mod authenticating;
 mod beginning;
 
 use crate::answer::Outcome;
@@ -37,6 +38,9 @@ use std::task::{Context, Poll, ready};
 
 /// Rounds of receiving, handling and sending before other tasks of the core get their turn.
 const ROUNDS_PER_TURN_MAX: usize = 8;
+
+/// Why a connection is closed that has not authenticated in time (claim 218).
+const TOO_LATE: &str = "it has not authenticated in time (FELIX_KAFKA_AUTH_TIMEOUT_MS)";
 
 /// Serves one connection until either side ends it. `peer` is for the log.
 ///
@@ -121,6 +125,10 @@ struct Connection<S, B> {
 
 impl<S: Shards, B: ByteStream> Connection<S, B> {
     fn new(context: Rc<Shared<S>>, stream: B, peer: &Peer, pulse: Rc<Pulse>) -> Self {
+        let session = Session::new(peer, context.auth.anonymous());
+        if session.principal.is_none() {
+            pulse.unauthenticated(context.clock.monotonic());
+        }
         let outbound = Rc::new(Share::of(&context.memory.outbound, peer.origin));
         Self {
             inbound: Rc::new(Share::of(&context.memory.inbound, peer.origin)),
@@ -130,7 +138,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             pulse,
             turn: Turn::default(),
             _served: Served::new(&context.metrics),
-            session: Session::new(&peer.name, context.auth.anonymous()),
+            session,
             drained: context.drain.raised(),
             context,
             stream,
@@ -157,6 +165,15 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             && self.reading
         {
             tracing::debug!(peer = %self.session.peer, ?ending, "Kafka connection told to end");
+        }
+        if ending == Some(Ending::Unauthenticated) {
+            self.context.log.tell(
+                Line::Authentication,
+                &self.session,
+                Asked::UNREAD,
+                &TOO_LATE,
+            );
+            return Poll::Ready(End::Broken);
         }
         if ending == Some(Ending::AtOnce) {
             let held = Held {

@@ -4,7 +4,7 @@ use crate::log::ProtocolLog;
 use crate::metrics::KafkaMetrics;
 use crate::signal::Signal;
 use felix_core::topology::Topology;
-use felix_core::{Auth, Blocking, Catalog, Clock, Memory, ProducerIds, Stalls};
+use felix_core::{Auth, Blocking, Catalog, Clock, Memory, ProducerIds, Stalls, Timer};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -56,6 +56,8 @@ pub struct Context<S> {
     pub producer_ids: ProducerIds,
     /// What time it is.
     pub clock: Rc<dyn Clock>,
+    /// Where connections wait for a time to come.
+    pub timer: Rc<dyn Timer>,
     /// What the operator chose.
     pub settings: Settings,
     /// What requests and answers may take.

@@ -24,6 +24,7 @@ mod outbox;
 mod pulse;
 mod request;
 mod room;
+mod sasl;
 mod session;
 mod signal;
 mod topics;

@@ -31,12 +31,14 @@ pub(crate) enum Line {
     Producer,
     /// A client that asks for what there is not.
     Coordinator,
+    /// A peer that has not shown who it is.
+    Authentication,
     /// A peer that holds what others wait for.
     Stalled,
 }
 
 impl Line {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Arrival,
         Self::Frame,
         Self::Request,
@@ -44,6 +46,7 @@ impl Line {
         Self::Lost,
         Self::Producer,
         Self::Coordinator,
+        Self::Authentication,
         Self::Stalled,
     ];
 
@@ -56,6 +59,7 @@ impl Line {
             Self::Lost => "kafka_lost",
             Self::Producer => "kafka_producer",
             Self::Coordinator => "kafka_coordinator",
+            Self::Authentication => "kafka_authentication",
             Self::Stalled => "kafka_stalled",
         }
     }
@@ -69,6 +73,7 @@ impl Line {
             Self::Lost => "closing a Kafka connection: records were lost",
             Self::Producer => "refused a Kafka producer",
             Self::Coordinator => "refused a Kafka client",
+            Self::Authentication => "refused to authenticate a Kafka client",
             Self::Stalled => "closing a Kafka connection: it holds up others",
         }
     }
@@ -174,6 +179,7 @@ impl ProtocolLog {
             | Line::Records
             | Line::Lost
             | Line::Producer
+            | Line::Authentication
             | Line::Stalled => write!(warn),
         }
     }

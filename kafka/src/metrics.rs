@@ -16,6 +16,8 @@ pub enum Refused {
     PerIpLimit,
     /// Not authenticated in time.
     AuthTimeout,
+    /// Credentials that are not accepted, or SASL in the wrong order or by another mechanism.
+    Authentication,
     /// A request over 64 KiB before authentication.
     UnauthenticatedFrameSize,
     /// A request over the bound after authentication, or one of negative length.
@@ -28,10 +30,11 @@ pub enum Refused {
 
 impl Refused {
     /// Every reason, in the order of the counters.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::ConnectionLimit,
         Self::PerIpLimit,
         Self::AuthTimeout,
+        Self::Authentication,
         Self::UnauthenticatedFrameSize,
         Self::FrameSize,
         Self::Version,
@@ -45,6 +48,7 @@ impl Refused {
             Self::ConnectionLimit => "connection_limit",
             Self::PerIpLimit => "per_ip_limit",
             Self::AuthTimeout => "auth_timeout",
+            Self::Authentication => "authentication",
             Self::UnauthenticatedFrameSize => "unauthenticated_frame_size",
             Self::FrameSize => "frame_size",
             Self::Version => "version",
@@ -61,6 +65,8 @@ pub struct KafkaMetrics {
     refused: [Counter; Refused::ALL.len()],
     /// Connections served now.
     pub connections: Gauge,
+    /// Connections that have authenticated.
+    pub authenticated: Counter,
     /// Bytes of requests received.
     pub request_bytes: Counter,
     /// Bytes of answers sent.
@@ -88,6 +94,7 @@ impl KafkaMetrics {
             apis: ApiKey::ALL.map(OfApi::new),
             refused: Default::default(),
             connections: Gauge::default(),
+            authenticated: Counter::default(),
             request_bytes: Counter::default(),
             response_bytes: Counter::default(),
             protocol_errors: Counter::default(),
@@ -156,6 +163,21 @@ fn counted(
     }
 }
 
+/// Parts of records that were not kept. Nothing is dropped today; the name is here so that an alert on
+/// it can stand.
+fn dropped(take: &mut dyn FnMut(Sample)) {
+    for field in ["key", "headers"] {
+        let help = "Parts of produced records that were not stored.";
+        let label = Some(("field", field));
+        take(counted(
+            "felix_kafka_produce_dropped_total",
+            help,
+            label,
+            &Counter::default(),
+        ));
+    }
+}
+
 impl Metrics for KafkaMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
         for api in &self.apis {
@@ -178,6 +200,11 @@ impl Metrics for KafkaMetrics {
             value: self.connections.value() as f64,
         });
         for (name, help, counter) in [
+            (
+                "felix_kafka_authenticated_total",
+                "Connections that have authenticated by SASL.",
+                &self.authenticated,
+            ),
             (
                 "felix_kafka_request_bytes_total",
                 "Bytes received.",
@@ -221,17 +248,7 @@ impl Metrics for KafkaMetrics {
         ] {
             take(counted(name, help, None, counter));
         }
-        for field in ["key", "headers"] {
-            // Nothing is dropped today; the name is here so that an alert on it can stand.
-            let help = "Parts of produced records that were not stored.";
-            let label = Some(("field", field));
-            take(counted(
-                "felix_kafka_produce_dropped_total",
-                help,
-                label,
-                &Counter::default(),
-            ));
-        }
+        dropped(take);
     }
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {

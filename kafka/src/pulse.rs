@@ -1,5 +1,6 @@
 //! What a connection shows of itself to whoever watches over all of a core's connections.
 
+use felix_core::Monotonic;
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 
@@ -10,6 +11,8 @@ pub enum Ending {
     Cleanly,
     /// Now, whatever it owes.
     AtOnce,
+    /// Now, since it has not authenticated in time.
+    Unauthenticated,
 }
 
 /// How much memory a connection holds for something that only its peer can go on with.
@@ -29,6 +32,7 @@ pub struct Pulse {
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
     busy: Cell<bool>,
+    unauthenticated_since: Cell<Option<Monotonic>>,
     holding: Cell<Holding>,
     ending: Cell<Option<Ending>>,
     waker: RefCell<Option<Waker>>,
@@ -66,6 +70,12 @@ impl Pulse {
         self.busy.get()
     }
 
+    /// Since when it has spoken for nobody; `None`: it speaks for somebody.
+    #[must_use]
+    pub fn unauthenticated_since(&self) -> Option<Monotonic> {
+        self.unauthenticated_since.get()
+    }
+
     /// What it holds that only its peer can go on with.
     #[must_use]
     pub fn holding(&self) -> Holding {
@@ -89,6 +99,16 @@ impl Pulse {
             None => *waker = Some(cx.waker().clone()),
         }
         self.ending.get()
+    }
+
+    /// It speaks for nobody from now on.
+    pub fn unauthenticated(&self, now: Monotonic) {
+        self.unauthenticated_since.set(Some(now));
+    }
+
+    /// It speaks for somebody.
+    pub fn authenticated(&self) {
+        self.unauthenticated_since.set(None);
     }
 
     /// A request was begun.

@@ -1,5 +1,6 @@
 //! Who is at the other end of a connection.
 
+use crate::sasl::Exchange;
 use felix_core::memory::Origin;
 use felix_core::{CertificateNames, Principal, ShardId};
 use std::cell::{Cell, OnceCell};
@@ -54,17 +55,23 @@ pub(crate) struct Session {
     pub(crate) principal: Option<Principal>,
     /// The last shard that a Fetch of its brought records of: the next Fetch begins behind it.
     pub(crate) last_read: Rc<Cell<Option<ShardId>>>,
+    /// How far it has come with SASL.
+    pub(crate) exchange: Exchange,
+    /// What its certificate says, where it has shown one.
+    pub(crate) certificate: Option<Rc<CertificateNames>>,
 }
 
 impl Session {
     /// A peer that has said nothing yet.
-    pub(crate) fn new(peer: &str, principal: Option<Principal>) -> Self {
+    pub(crate) fn new(peer: &Peer, principal: Option<Principal>) -> Self {
         Self {
-            peer: peer.into(),
+            peer: peer.name.as_str().into(),
             client_id: "".into(),
             software: Rc::default(),
             principal,
             last_read: Rc::default(),
+            exchange: Exchange::default(),
+            certificate: peer.certificate.clone(),
         }
     }
 
@@ -99,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_long_client_id_is_cut_between_characters() {
-        let mut session = Session::new("peer", None);
+        let mut session = Session::new(&"peer".to_owned().into(), None);
         session.note_client_id(&"\u{e9}".repeat(1000));
         assert_eq!(*session.client_id, *"\u{e9}".repeat(NAME_CHARS_MAX));
         session.note_client_id("rdkafka");

@@ -45,6 +45,30 @@ impl Broker {
         Self::start_in(home, data, streams, settings)
     }
 
+    /// The same for clients that authenticate by the tokens of this token file, and for nobody
+    /// else.
+    #[must_use]
+    pub fn start_with_tokens(
+        streams: &[Stream],
+        tokens: &str,
+        settings: &[(&'static str, &'static str)],
+    ) -> Self {
+        let home = home();
+        write_tokens(&home, tokens);
+        let data = home.path().join("data");
+        // An empty variable counts as unset.
+        let own = [
+            ("FELIX_KAFKA_TOKEN_FILE", TOKEN_FILE),
+            ("FELIX_KAFKA_ANONYMOUS_TENANT", ""),
+        ];
+        Self::start_in(home, data, streams, &[&own, settings].concat())
+    }
+
+    /// Replaces the token file, as one does it: at once.
+    pub fn set_tokens(&self, tokens: &str) {
+        write_tokens(&self.home, tokens);
+    }
+
     /// The same with its data in a directory of the test's, such as one on a
     /// [`HeldDisk`](crate::HeldDisk). It is left there.
     #[must_use]
@@ -211,7 +235,7 @@ impl Broker {
         }
     }
 
-    /// SIGHUP: it is to read its certificate anew.
+    /// SIGHUP: it is to read its certificate and tokens anew.
     pub fn hang_up(&mut self) {
         self.process.signal(SIGHUP);
     }
@@ -361,6 +385,15 @@ impl Drop for Broker {
 
 fn home() -> TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
+}
+
+/// In the broker's home.
+const TOKEN_FILE: &str = "tokens.toml";
+
+fn write_tokens(home: &TempDir, tokens: &str) {
+    let new = home.path().join("tokens.new");
+    std::fs::write(&new, tokens).expect("it is ours");
+    std::fs::rename(&new, home.path().join(TOKEN_FILE)).expect("it is ours");
 }
 
 fn write_catalog(home: &TempDir, streams: &[Stream]) {

@@ -38,6 +38,7 @@ mod scale;
 mod shared;
 mod small_disk;
 mod stream;
+mod token;
 pub mod trace;
 pub mod wire;
 
@@ -59,3 +60,4 @@ pub use scale::{codec_bytes, endurance, flights_rows, is_strict, kill_rounds, tr
 pub use shared::Shared;
 pub use small_disk::{FileSystem, SmallDisk};
 pub use stream::{Kept, Policy, Stream};
+pub use token::Token;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// End at once.
 pub const SIGKILL: i32 = libc::SIGKILL;
-/// Asks it to read its files anew.
+/// Read your files anew.
 pub(crate) const SIGHUP: i32 = libc::SIGHUP;
 /// End in order.
 pub const SIGTERM: i32 = libc::SIGTERM;

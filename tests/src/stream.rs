@@ -37,6 +37,7 @@ impl Kept {
 /// A stream in the broker's catalog file.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
+    tenant: &'static str,
     topic: &'static str,
     shards: u32,
     policy: Policy,
@@ -50,6 +51,7 @@ impl Stream {
     #[must_use]
     pub const fn new(topic: &'static str, shards: u32) -> Self {
         Self {
+            tenant: "dev",
             topic,
             shards,
             policy: Policy::Periodic,
@@ -57,6 +59,12 @@ impl Stream {
             bytes: Kept::Unsaid,
             seconds: Kept::Unsaid,
         }
+    }
+
+    /// The same of another tenant than `dev`.
+    #[must_use]
+    pub const fn of(self, tenant: &'static str) -> Self {
+        Self { tenant, ..self }
     }
 
     /// The same, of which so much is kept.
@@ -100,12 +108,12 @@ pub(crate) fn catalog(streams: &[Stream]) -> String {
         } else {
             "append"
         };
-        let shards = stream.shards;
+        let (tenant, shards) = (stream.tenant, stream.shards);
         let bytes = stream.bytes.line("retention_bytes");
         let seconds = stream.seconds.line("retention_seconds");
         write!(
             text,
-            "[[stream]]\ntenant = \"dev\"\nnamespace = \"{namespace}\"\nname = \"{name}\"\n\
+            "[[stream]]\ntenant = \"{tenant}\"\nnamespace = \"{namespace}\"\nname = \"{name}\"\n\
              shards = {shards}\ndurability = \"{durability}\"\ntimestamps = \"{timestamps}\"\n{bytes}{seconds}\n"
         )
         .expect("a string takes everything");

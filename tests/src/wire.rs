@@ -1,6 +1,7 @@
 //! Bare Kafka requests to one port, encoded by an independent implementation, for what no client
 //! would do.
 
+use crate::token::Token;
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::indexmap::IndexMap;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -8,7 +9,8 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProdu
 use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{
     FetchRequest, FetchResponse, InitProducerIdRequest, MetadataRequest, MetadataResponse,
-    ProduceRequest, RequestHeader, ResponseHeader, TopicName,
+    ProduceRequest, RequestHeader, ResponseHeader, SaslAuthenticateRequest,
+    SaslAuthenticateResponse, SaslHandshakeRequest, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use kafka_protocol::records::{
@@ -22,6 +24,8 @@ const METADATA_VERSION: i16 = 9;
 const FETCH_VERSION: i16 = 11;
 const PRODUCE_VERSION: i16 = 7;
 const INIT_PRODUCER_ID_VERSION: i16 = 4;
+const HANDSHAKE_VERSION: i16 = 1;
+const AUTHENTICATE_VERSION: i16 = 2;
 
 /// A connection that speaks when told to.
 #[derive(Debug)]
@@ -134,6 +138,31 @@ impl Wire {
     pub fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
         self.send(request, version).expect("the broker reads");
         self.receive::<R>(version)
+    }
+
+    /// Agrees on SASL/PLAIN.
+    pub fn shake_hands(&mut self) {
+        let mechanism = StrBytes::from_static_str("PLAIN");
+        let request = SaslHandshakeRequest::default().with_mechanism(mechanism);
+        let answer = self.call(&request, HANDSHAKE_VERSION);
+        assert_eq!(answer.error_code, 0);
+    }
+
+    /// Shows a token; what the broker says to it.
+    pub fn authenticate(&mut self, token: &Token) -> SaslAuthenticateResponse {
+        self.shake_hands();
+        let message = Bytes::from(token.plain());
+        let request = SaslAuthenticateRequest::default().with_auth_bytes(message);
+        self.call(&request, AUTHENTICATE_VERSION)
+    }
+
+    /// Connects to a port of this machine, and shows a token that is taken.
+    #[must_use]
+    pub fn authenticated(port: u16, token: &Token) -> Self {
+        let mut wire = Self::connect(port);
+        let answer = wire.authenticate(token);
+        assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
+        wire
     }
 
     /// All nodes and topics.

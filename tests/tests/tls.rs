@@ -276,6 +276,9 @@ fn with_a_client_authority_only_its_certificates_come_in() {
     assert!(log.contains("shows no certificate"), "{log}");
 }
 
+const RELOADS: &str = "felix_reloads_total{subject=\"certificate\"}";
+const RELOAD_FAILURES: &str = "felix_reload_failures_total{subject=\"certificate\"}";
+
 #[test]
 fn a_certificate_is_renewed_under_load_and_a_bad_one_changes_nothing() {
     let authority = Authority::new("brokers");
@@ -295,9 +298,7 @@ fn a_certificate_is_renewed_under_load_and_a_bad_one_changes_nothing() {
 
     // By a change of the files, which is noticed.
     drop(authority.issue("broker", &["127.0.0.1"]));
-    eventually("the change is noticed", || {
-        broker.metric("felix_tls_reloads_total") >= 1.0
-    });
+    eventually("the change is noticed", || broker.metric(RELOADS) >= 1.0);
     let renewed = serial(&broker);
     assert_ne!(renewed, before);
 
@@ -305,7 +306,7 @@ fn a_certificate_is_renewed_under_load_and_a_bad_one_changes_nothing() {
     std::fs::write(&own.key, "no key\n").expect("it is ours");
     broker.hang_up();
     eventually("the fault is counted", || {
-        broker.metric("felix_tls_reload_failures_total") >= 1.0
+        broker.metric(RELOAD_FAILURES) >= 1.0
     });
     let log = broker.logged(|log| log.contains("could not be read anew"));
     assert!(
@@ -316,11 +317,9 @@ fn a_certificate_is_renewed_under_load_and_a_bad_one_changes_nothing() {
 
     // By a signal, with what fits again.
     drop(authority.issue("broker", &["127.0.0.1"]));
-    let reloads = broker.metric("felix_tls_reloads_total");
+    let reloads = broker.metric(RELOADS);
     broker.hang_up();
-    eventually("the signal is heard", || {
-        broker.metric("felix_tls_reloads_total") > reloads
-    });
+    eventually("the signal is heard", || broker.metric(RELOADS) > reloads);
     assert_ne!(serial(&broker), renewed);
 
     let so_far = written(&mut writing);

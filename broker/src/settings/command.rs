@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 const PRINT_CONFIG: &str = "print-config";
 const CHECK_CONFIG: &str = "check-config";
+const NEW_TOKEN: &str = "new-token";
 
 /// What to do with the settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +26,8 @@ pub(super) enum Parsed {
     Line(Line),
     /// Print this and leave: `--help`, `--version`.
     Answer(String),
+    /// Make a token for this tenant and subject, and leave.
+    NewToken(String),
 }
 
 /// The flags.
@@ -44,6 +47,9 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
         Ok(matches) => matches,
         Err(error) => return asked_or_wrong(&error),
     };
+    if let Some(whose) = matches.remove_one::<String>(NEW_TOKEN) {
+        return Ok(Parsed::NewToken(whose));
+    }
     let wish = if matches.get_flag(PRINT_CONFIG) {
         Wish::Print
     } else if matches.get_flag(CHECK_CONFIG) {
@@ -78,7 +84,7 @@ fn unknown(word: &str) -> String {
     if !name.starts_with('-') {
         return format!("{word:?} is no flag, and values follow a flag; --help lists them");
     }
-    let others = [PRINT_CONFIG, CHECK_CONFIG, "help", "version"].map(str::to_owned);
+    let others = [PRINT_CONFIG, CHECK_CONFIG, NEW_TOKEN, "help", "version"].map(str::to_owned);
     let known = TABLE.iter().map(Setting::flag).chain(others);
     let nearest = nearest(name.trim_start_matches('-'), known);
     format!("the flag {name} does not exist; the nearest is --{nearest}, and --help lists all")
@@ -100,6 +106,14 @@ fn command() -> Command {
             "Checks the settings and the catalog file, and ends: says ok, or what is wrong with \
              exit code 2",
         );
+    let new_token = Arg::new(NEW_TOKEN)
+        .long(NEW_TOKEN)
+        .value_name("TENANT/SUBJECT")
+        .conflicts_with_all([PRINT_CONFIG, CHECK_CONFIG])
+        .help(
+            "Makes a token, and ends: the entry for the token file goes to standard output, the \
+             token itself, which is kept nowhere, to standard error",
+        );
     Command::new("felix-broker")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Felix, a low-latency event broker")
@@ -112,6 +126,7 @@ fn command() -> Command {
         )
         .arg(print)
         .arg(check)
+        .arg(new_token)
         .args(TABLE.iter().map(flag))
 }
 
@@ -192,7 +207,7 @@ mod tests {
     fn dev_stands_alone_or_takes_a_value_after_an_equals_sign() {
         let given = |words: &[&str]| match line(words).unwrap() {
             Parsed::Line(line) => line.flags,
-            Parsed::Answer(text) => panic!("{text}"),
+            other => panic!("{other:?}"),
         };
         let flags = given(&["--dev", "--broker-id", "7"]);
         assert_eq!(flags[DEV], "true");

@@ -75,6 +75,12 @@ pub(crate) struct Kafka {
     pub(crate) tls: bool,
     /// Whom a connection without credentials speaks for.
     pub(crate) anonymous_tenant: Option<String>,
+    /// The file of tokens.
+    pub(crate) token_file: Option<PathBuf>,
+    /// How long a connection may take to authenticate.
+    pub(crate) auth_timeout: Duration,
+    /// A token counts only with a certificate that names its subject.
+    pub(crate) bind_subject: bool,
     /// The namespace of a topic name without a dot.
     pub(crate) default_namespace: Option<String>,
     /// Connections of one Kafka node.
@@ -273,6 +279,9 @@ fn kafka(values: &Checked<'_>) -> Result<Option<Kafka>, SettingsError> {
         core_port_base: core_port_base(values, listen)?,
         tls: values.switch("FELIX_KAFKA_TLS"),
         anonymous_tenant: values.text("FELIX_KAFKA_ANONYMOUS_TENANT"),
+        token_file: values.text("FELIX_KAFKA_TOKEN_FILE").map(PathBuf::from),
+        auth_timeout: milliseconds(values, "FELIX_KAFKA_AUTH_TIMEOUT_MS"),
+        bind_subject: values.switch("FELIX_TLS_CLIENT_CERT_BIND_SUBJECT"),
         default_namespace: values.text("FELIX_KAFKA_DEFAULT_NAMESPACE"),
         connections_max: fits(values.number("FELIX_KAFKA_MAX_CONNECTIONS")),
         connections_per_ip_max: Some(fits(values.number("FELIX_KAFKA_MAX_CONNECTIONS_PER_IP")))
@@ -308,28 +317,31 @@ fn core_port_base(values: &Checked<'_>, listen: SocketAddr) -> Result<Option<u16
     }
 }
 
-/// What a listener without credentials, or without TLS, may do in this version.
+/// Whether the listener lets in whom it should and nobody else.
 fn secure_enough(kafka: &Kafka, values: &Checked<'_>) -> Result<(), SettingsError> {
     let listen = kafka.listen;
+    let is_loopback = listen.ip().to_canonical().is_loopback();
+    if kafka.bind_subject && !kafka.tls {
+        return Err(SettingsError::Together(
+            "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT is true and FELIX_KAFKA_TLS false, and without TLS no \
+             client shows a certificate, so every token would be refused; set one of them otherwise"
+                .into(),
+        ));
+    }
     let insecure = values.switch("FELIX_KAFKA_ANONYMOUS_INSECURE");
-    if let Some(tenant) = &kafka.anonymous_tenant
-        && !listen.ip().to_canonical().is_loopback()
-        && !insecure
-    {
-        return Err(SettingsError::Together(format!(
+    match (&kafka.anonymous_tenant, &kafka.token_file) {
+        (Some(tenant), _) if !is_loopback && !insecure => Err(SettingsError::Together(format!(
             "FELIX_KAFKA_ANONYMOUS_TENANT={tenant} would let anybody who reaches {listen} read \
-             and write all its streams; listen on a loopback address, or set \
-             FELIX_KAFKA_ANONYMOUS_INSECURE=true if that is what you want"
-        )));
+                 and write all its streams; listen on a loopback address, or set \
+                 FELIX_KAFKA_ANONYMOUS_INSECURE=true if that is what you want"
+        ))),
+        (None, None) => Err(SettingsError::Together(format!(
+            "the Kafka listener on {listen} would serve nobody; set FELIX_KAFKA_TOKEN_FILE to a \
+             file of tokens, which felix-broker --new-token makes, or, for development, \
+             FELIX_KAFKA_ANONYMOUS_TENANT"
+        ))),
+        (Some(_), _) | (None, Some(_)) => Ok(()),
     }
-    if !kafka.tls && !listen.ip().to_canonical().is_loopback() {
-        return Err(SettingsError::Together(format!(
-            "FELIX_KAFKA_LISTEN={listen} is no loopback address, and with FELIX_KAFKA_TLS=false \
-             connections are neither encrypted nor authenticated; set FELIX_KAFKA_TLS=true, or \
-             listen on 127.0.0.1 or [::1]"
-        )));
-    }
-    Ok(())
 }
 
 /// Clients connect to what they are told, and a wildcard is an address nobody can connect to.
@@ -392,20 +404,33 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_without_tls_needs_a_loopback_address() {
-        assert!(
-            accepted(&["--kafka-listen", "192.0.2.1:9092"])
-                .kafka
-                .unwrap()
-                .tls
-        );
-        let sentence = refused(&["--kafka-listen", "192.0.2.1:9092", "--kafka-tls", "false"]);
-        assert!(sentence.contains("no loopback address"), "{sentence}");
-        let kafka = accepted(&["--kafka-listen", "[::1]:9092", "--kafka-tls", "false"]).kafka;
-        assert!(!kafka.unwrap().tls);
-        assert!(!accepted(&["--dev"]).kafka.unwrap().tls);
+    fn a_listener_needs_somebody_whom_it_serves() {
+        let kafka = accepted(&["--dev"]).kafka.unwrap();
+        assert!(!kafka.tls);
         let mapped = "--kafka-listen=[::ffff:127.0.0.1]:9092";
-        assert!(accepted(&[mapped, "--kafka-tls=false"]).kafka.is_some());
+        let anonymous = "--kafka-anonymous-tenant=t1";
+        assert!(accepted(&[mapped, anonymous]).kafka.is_some());
+        for listen in ["[::1]:9092", "192.0.2.1:9092"] {
+            let flags = ["--kafka-listen", listen];
+            let sentence = refused(&flags);
+            assert!(sentence.contains("FELIX_KAFKA_TOKEN_FILE"), "{sentence}");
+            assert!(
+                sentence.contains("FELIX_KAFKA_ANONYMOUS_TENANT"),
+                "{sentence}"
+            );
+            let with_tokens = [&flags[..], &["--kafka-token-file=tokens.toml"]].concat();
+            let kafka = accepted(&with_tokens).kafka.unwrap();
+            assert!(kafka.tls);
+            assert_eq!(kafka.auth_timeout, Duration::from_secs(10));
+            assert_eq!(kafka.anonymous_tenant, None);
+            let bound = [
+                &with_tokens[..],
+                &["--tls-client-cert-bind-subject=true"],
+                &["--tls-client-ca=ca.pem", "--kafka-tls=false"],
+            ]
+            .concat();
+            assert!(refused(&bound).contains("no client shows a certificate"));
+        }
     }
 
     #[test]
@@ -413,8 +438,11 @@ mod tests {
         let flags = ["--kafka-listen=192.0.2.1:9092", "--kafka-tls=false"];
         let once = [&flags[..], &["--kafka-anonymous-tenant=t1"]].concat();
         assert!(refused(&once).contains("FELIX_KAFKA_ANONYMOUS_INSECURE=true"));
+        let with_tokens = [&once[..], &["--kafka-token-file=tokens.toml"]].concat();
+        assert!(refused(&with_tokens).contains("FELIX_KAFKA_ANONYMOUS_INSECURE=true"));
         let twice = [&once[..], &["--kafka-anonymous-insecure=true"]].concat();
-        assert!(refused(&twice).contains("no loopback address"));
+        let tenant = accepted(&twice).kafka.unwrap().anonymous_tenant;
+        assert_eq!(tenant.as_deref(), Some("t1"));
     }
 
     #[test]
@@ -428,7 +456,11 @@ mod tests {
 
     #[test]
     fn core_ports_follow_the_kafka_port_unless_a_base_is_given() {
-        let flags = ["--kafka-listen=127.0.0.1:9200", "--kafka-tls=false"];
+        let flags = [
+            "--kafka-listen=127.0.0.1:9200",
+            "--kafka-tls=false",
+            "--kafka-anonymous-tenant=t1",
+        ];
         assert_eq!(accepted(&flags).kafka.unwrap().core_port_base, None);
         let on = [&flags[..], &["--kafka-core-ports=true"]].concat();
         assert_eq!(accepted(&on).kafka.unwrap().core_port_base, Some(9201));

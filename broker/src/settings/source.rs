@@ -20,6 +20,8 @@ pub(crate) enum Outcome {
     Check(Box<Settings>),
     /// Print this and leave: `--help`, `--version`, `--print-config`.
     Print(String),
+    /// Make a token for this tenant and subject, and leave.
+    NewToken(String),
 }
 
 /// Who gave a value.
@@ -94,6 +96,7 @@ pub(crate) fn read(
     let Line { wish, flags } = match command::parse(arguments)? {
         Parsed::Line(line) => line,
         Parsed::Answer(text) => return Ok(Outcome::Print(text)),
+        Parsed::NewToken(whose) => return Ok(Outcome::NewToken(whose)),
     };
     // An empty variable counts as unset: compose files and manifests cannot leave one out.
     let environment = environment

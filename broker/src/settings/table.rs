@@ -134,8 +134,7 @@ pub(crate) static TABLE: &[Setting] = &[
     setting(
         "FELIX_KAFKA_TLS",
         Kind::Switch,
-        "Kafka connections use TLS 1.2 or 1.3. Without it the listener starts on a loopback address \
-         only.",
+        "Kafka connections use TLS 1.2 or 1.3. Without it tokens and records travel in clear text.",
     )
     .or("true")
     .dev("false"),
@@ -168,7 +167,8 @@ pub(crate) static TABLE: &[Setting] = &[
     setting(
         "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT",
         Kind::Switch,
-        "The certificate of a client has to name whom its credentials are issued to.",
+        "A token counts only on a connection whose client certificate names the token's subject: by \
+         the URI felix:principal:<subject>, or a DNS name or IP address that is the subject.",
     )
     .or("false"),
     setting(
@@ -197,6 +197,21 @@ pub(crate) static TABLE: &[Setting] = &[
         "Allows an anonymous tenant on an address that is not loopback.",
     )
     .or("false"),
+    setting(
+        "FELIX_KAFKA_TOKEN_FILE",
+        Kind::Path,
+        "A TOML file of tokens, by which Kafka clients authenticate (SASL/PLAIN). Read anew when it \
+         changes and on SIGHUP.",
+    )
+    .unset("nobody can authenticate"),
+    setting(
+        "FELIX_KAFKA_AUTH_TIMEOUT_MS",
+        number(100, 3_600_000),
+        "A Kafka connection that speaks for no tenant and has not authenticated after this long is \
+         closed; a TLS handshake may take as long before that.",
+    )
+    .or("10000")
+    .unit("ms"),
     setting(
         "FELIX_KAFKA_DEFAULT_NAMESPACE",
         Kind::Namespace,

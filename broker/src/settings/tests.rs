@@ -111,7 +111,8 @@ impl Layer {
 fn of_any_two_layers_the_stronger_one_wins() {
     for (strong, winner) in LAYERS.into_iter().enumerate() {
         for loser in LAYERS.into_iter().skip(strong) {
-            let mut operator = Operator::new().flags(&["--kafka-tls=false"]);
+            let mut operator = Operator::new();
+            operator = operator.flags(&["--kafka-tls=false", "--kafka-anonymous-tenant=t1"]);
             operator = winner.give(operator);
             if loser != winner {
                 operator = loser.give(operator);
@@ -131,7 +132,11 @@ fn every_layer_wins_over_the_default() {
     assert_eq!(number(Operator::new().variable("FELIX_BROKER_ID", "4")), 4);
     assert_eq!(number(Operator::new().line("broker_id = 5")), 5);
     // The default of --dev over the default without.
-    let plain = ["--kafka-listen=127.0.0.1:9", "--kafka-tls=false"];
+    let plain = [
+        "--kafka-listen=127.0.0.1:9",
+        "--kafka-tls=false",
+        "--kafka-anonymous-tenant=t1",
+    ];
     let core_ports = |operator: Operator| operator.run().kafka.unwrap().core_port_base;
     assert_eq!(core_ports(Operator::new().flags(&plain)), None);
     assert_eq!(core_ports(Operator::new().flags(&["--dev"])), Some(9093));

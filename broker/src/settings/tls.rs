@@ -16,8 +16,6 @@ pub(crate) struct Tls {
     /// Who signs the certificates of clients; `None`: they are asked for none.
     pub(crate) client_ca: Option<PathBuf>,
     /// A client's certificate has to name whom its credentials are issued to. Judged where
-    /// credentials are.
-    pub(crate) bind_subject: bool,
     /// Versions and cipher suites.
     pub(crate) policy: TlsPolicy,
 }
@@ -64,7 +62,6 @@ pub(super) fn resolve(values: &Checked<'_>) -> Result<Tls, SettingsError> {
         own,
         export: path("FELIX_TLS_CERT_EXPORT"),
         client_ca,
-        bind_subject,
         policy: policy(values)?,
     })
 }

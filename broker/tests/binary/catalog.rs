@@ -9,7 +9,7 @@ use tempfile::tempdir;
 fn without_streams(data: &Path) -> Vec<&str> {
     let mut flags = dev(data).to_vec();
     flags.retain(|flag| *flag != "--dev");
-    flags.push("--kafka-tls=false");
+    flags.extend(["--kafka-tls=false", "--kafka-anonymous-tenant=dev"]);
     flags
 }
 

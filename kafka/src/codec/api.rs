@@ -13,12 +13,16 @@ pub enum ApiKey {
     Metadata,
     /// The coordinator of a group or transaction. Refused; served because clients look for it.
     FindCoordinator,
+    /// Which SASL mechanism a connection authenticates by.
+    SaslHandshake,
     /// The APIs and versions served.
     ApiVersions,
     /// An id for an idempotent producer.
     InitProducerId,
     /// Where the records of a leader epoch end.
     OffsetForLeaderEpoch,
+    /// Credentials.
+    SaslAuthenticate,
     /// The nodes.
     DescribeCluster,
 }
@@ -48,15 +52,17 @@ pub enum Support {
 
 impl ApiKey {
     /// All served APIs, by rising key.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
         Self::Metadata,
         Self::FindCoordinator,
+        Self::SaslHandshake,
         Self::ApiVersions,
         Self::InitProducerId,
         Self::OffsetForLeaderEpoch,
+        Self::SaslAuthenticate,
         Self::DescribeCluster,
     ];
 
@@ -69,9 +75,11 @@ impl ApiKey {
             Self::ListOffsets => 2,
             Self::Metadata => 3,
             Self::FindCoordinator => 10,
+            Self::SaslHandshake => 17,
             Self::ApiVersions => 18,
             Self::InitProducerId => 22,
             Self::OffsetForLeaderEpoch => 23,
+            Self::SaslAuthenticate => 36,
             Self::DescribeCluster => 60,
         }
     }
@@ -85,9 +93,11 @@ impl ApiKey {
             Self::ListOffsets => "ListOffsets",
             Self::Metadata => "Metadata",
             Self::FindCoordinator => "FindCoordinator",
+            Self::SaslHandshake => "SaslHandshake",
             Self::ApiVersions => "ApiVersions",
             Self::InitProducerId => "InitProducerId",
             Self::OffsetForLeaderEpoch => "OffsetForLeaderEpoch",
+            Self::SaslAuthenticate => "SaslAuthenticate",
             Self::DescribeCluster => "DescribeCluster",
         }
     }
@@ -107,10 +117,14 @@ impl ApiKey {
             Self::Metadata => (0, 12, 9),
             // librdkafka enables LZ4 only where version 0 is advertised.
             Self::FindCoordinator => (0, 6, 3),
+            // After version 0, tokens follow on the wire without Kafka's headers. No version is
+            // flexible.
+            Self::SaslHandshake => (0, 1, i16::MAX),
             Self::ApiVersions => (0, 4, 3),
             Self::InitProducerId => (0, 5, 2),
             // Before version 2 a client cannot say which leader it believes in.
             Self::OffsetForLeaderEpoch => (2, 4, 4),
+            Self::SaslAuthenticate => (0, 2, 2),
             // Version 2 tells of fenced brokers.
             Self::DescribeCluster => (0, 1, 0),
         };

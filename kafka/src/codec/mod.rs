@@ -25,6 +25,8 @@ pub mod metadata;
 mod names;
 pub mod offset_for_leader_epoch;
 pub mod produce;
+pub mod sasl_authenticate;
+pub mod sasl_handshake;
 mod shared;
 mod writer;
 

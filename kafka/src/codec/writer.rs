@@ -150,6 +150,12 @@ impl Writer {
         self.nullable_string(value.map(|sentence| cut(sentence, SENTENCE_BYTES_MAX)));
     }
 
+    /// Bytes of ours.
+    pub fn bytes(&mut self, value: &[u8]) {
+        self.declare(value.len());
+        self.framing.put_slice(value);
+    }
+
     /// An array, with `write` for each element.
     pub fn array<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
         self.declare(items.len());

@@ -4,7 +4,7 @@ use super::Connection;
 use crate::answer::Handled;
 use crate::bill::Bill;
 use crate::charge::Charge;
-use crate::codec::ApiKey;
+use crate::codec::{ApiKey, DecodeError};
 use crate::handler::{self, Scope};
 use crate::in_flight::{FetchEnd, Load};
 use crate::request::{Request, RequestError};
@@ -32,10 +32,11 @@ pub(super) struct Begun {
 
 impl<S: Shards, B: ByteStream> Connection<S, B> {
     pub(super) fn begin_requests(&mut self) -> bool {
-        let bytes_max = self.request_bytes_max();
         let mut bytes = 0;
         let mut begun = false;
         while bytes < BYTES_PER_TURN_MAX && self.underway.is_none() && !self.turn.is_spent() {
+            // Who has just authenticated may send more than before.
+            let bytes_max = self.request_bytes_max();
             let Some(frame_bytes) = self.inbox.whole_frame(bytes_max) else {
                 break;
             };
@@ -74,6 +75,9 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         self.inbound.overdraw(bytes.saturating_sub(reserved_bytes));
         let charge = Charge::of_held(&self.inbound, bytes.max(reserved_bytes));
         self.pulse.request();
+        if self.awaits_raw() {
+            return self.begin_raw(&frame, charge);
+        }
         let request = match Request::parse(frame, &mut self.session) {
             Ok(request) => request,
             Err(error) => return self.refuse_request(&error),
@@ -101,26 +105,60 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             // At once, or others that begin meanwhile were promised the same.
             bill.promise(fetch_bytes_max);
         }
+        let begun = Begun {
+            load,
+            poll_end,
+            bill,
+            request: charge,
+        };
+        let handled = match reply.api {
+            ApiKey::SaslHandshake => self.shake_hands(&request),
+            ApiKey::SaslAuthenticate => self.authenticate(&request),
+            _ => self.handle(request, fetch_bytes_max, &begun),
+        };
+        match handled {
+            Ok(handled) => self.go_on(handled, begun),
+            Err(error) => self.refuse_request(&RequestError::body(reply, error)),
+        }
+    }
+
+    fn handle(
+        &self,
+        request: Request,
+        fetch_bytes_max: usize,
+        begun: &Begun,
+    ) -> Result<Handled, DecodeError> {
         let scope = Scope {
             context: &self.context,
             session: &self.session,
-            reply,
+            reply: request.reply,
             fetch_bytes_max,
-            poll_end: &FetchEnd::new(&poll_end, &bill),
+            poll_end: &FetchEnd::new(&begun.poll_end, &begun.bill),
             turn: &self.turn,
         };
-        match handler::begin(&scope, request) {
-            Ok(handled) => self.go_on(
-                handled,
-                Begun {
-                    load,
-                    poll_end,
-                    bill,
-                    request: charge,
-                },
-            ),
-            Err(error) => self.refuse_request(&RequestError::body(reply, error)),
-        }
+        handler::begin(&scope, request)
+    }
+
+    /// A frame that is a message of the SASL mechanism and nothing else.
+    fn begin_raw(&mut self, message: &[u8], request: Charge) {
+        let api = ApiKey::SaslAuthenticate;
+        self.context.metrics.request(api, 0);
+        self.last = Some(api);
+        let now = self.context.clock.monotonic();
+        self.asked.push_back((api, now));
+        self.end_polls();
+        let load = Load {
+            requests: 1,
+            ..Load::default()
+        };
+        let handled = self.authenticate_raw(message);
+        let begun = Begun {
+            load,
+            poll_end: Signal::default(),
+            bill: Rc::new(Bill::new(&self.context.memory.outbound)),
+            request,
+        };
+        self.go_on(handled, begun);
     }
 
     pub(super) fn go_on(&mut self, handled: Handled, begun: Begun) {

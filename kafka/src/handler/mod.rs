@@ -85,5 +85,8 @@ pub(crate) fn begin<S: Shards>(
         ApiKey::InitProducerId => init_producer_id::begin(scope, &request),
         ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::begin(scope, request),
         ApiKey::DescribeCluster => describe_cluster::begin(scope, &request),
+        ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => {
+            unreachable!("they change whom the connection speaks for, so it answers them itself")
+        }
     }
 }

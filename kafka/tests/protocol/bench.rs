@@ -11,8 +11,8 @@ use felix_core::shards::{Append, ShardState};
 use felix_core::stalls::{Stall, StallBounds};
 use felix_core::topology::{Address, Topology};
 use felix_core::{
-    Batch, Blocking, BrokerId, Catalog, Clock, CpuId, Generation, Memory, ProducerIds, ShardId,
-    Stalls, Stream, StreamId,
+    Batch, Blocking, BrokerId, Catalog, Clock, CpuId, Credentials, Generation, Memory, ProducerIds,
+    Rejection, ShardId, Stalls, Stream, StreamId,
 };
 use felix_core::{Timestamp, batch::BatchBuilder};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Settings, Signal, serve};
@@ -43,14 +43,32 @@ pub(crate) const WRITE_ONLY: StreamId = StreamId(0x20);
 pub(crate) const HIDDEN: StreamId = StreamId(0x30);
 pub(crate) const FOREIGN: StreamId = StreamId(0x40);
 
+/// The token of [`TENANT`], and that of another one.
+pub(crate) const TOKEN: &str = "the token";
+pub(crate) const FOREIGN_TOKEN: &str = "the other token";
+
 /// Streams named for what the tenant may do with them.
 struct ByName(bool);
 
 impl Auth for ByName {
     fn anonymous(&self) -> Option<Principal> {
-        self.0.then(|| Principal {
-            tenant: TENANT.into(),
-        })
+        self.0.then(|| Principal::anonymous(TENANT.into()))
+    }
+
+    fn authenticate(
+        &self,
+        credentials: Credentials<'_>,
+        _now: Timestamp,
+    ) -> Result<Principal, Rejection> {
+        let tenant = match credentials.token {
+            TOKEN => TENANT,
+            FOREIGN_TOKEN => "other",
+            _ => return Err(Rejection::Unknown),
+        };
+        if credentials.tenant != tenant {
+            return Err(Rejection::WrongTenant);
+        }
+        Ok(Principal::anonymous(tenant.into()))
     }
 
     fn allows(&self, _principal: &Principal, action: Action, stream: &Stream) -> bool {
@@ -157,6 +175,10 @@ impl Bench {
             auth: Rc::new(ByName(anonymous)),
             producer_ids: ProducerIds::from_drawn(PRODUCER_ID),
             clock: Rc::clone(&clock) as Rc<dyn Clock>,
+            timer: Rc::new(Timed {
+                shards: shards.clone(),
+                clock: Rc::clone(&clock),
+            }),
             settings: Settings {
                 default_namespace: Some("default".into()),
                 cluster_id: "felix-test".into(),

@@ -21,5 +21,6 @@ mod order;
 mod pipe;
 mod produce;
 mod refusals;
+mod sasl;
 mod timings;
 mod turns;

@@ -9,13 +9,15 @@ use felix_core::shards::{
     Acks, Append, Appended, Fetch, FetchPart, Fetched, LeftOut, OffsetAnswer, OffsetQuery,
     OffsetSpec, PollEnd, ShardState,
 };
-use felix_core::{Clock, Generation, Monotonic, Offset, ShardError, ShardId, Shards, Timestamp};
+use felix_core::{
+    Clock, Generation, Monotonic, Offset, ShardError, ShardId, Shards, Timer, Timestamp,
+};
 use felix_kafka::Signal;
 use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -314,6 +316,19 @@ fn check_generation(believed: Option<Generation>) -> Result<(), ShardError> {
 pub(crate) struct Timed {
     pub(crate) shards: ModelShards,
     pub(crate) clock: Rc<ModelClock>,
+}
+
+impl Timer for Timed {
+    fn sleep(&self, wait: Duration) -> Pin<Box<dyn Future<Output = ()>>> {
+        let deadline = self.clock.monotonic().after(wait);
+        let Self { shards, clock } = self.clone();
+        Box::pin(async move {
+            while clock.monotonic() < deadline {
+                let changed = shards.0.borrow().changed.raised();
+                changed.await;
+            }
+        })
+    }
 }
 
 impl Shards for Timed {

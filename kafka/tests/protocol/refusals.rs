@@ -108,9 +108,11 @@ fn versions_are_told_as_clients_need_them_to_enable_their_features() {
             (2, 1, 8),
             (3, 0, 12),
             (10, 0, 6),
+            (17, 0, 1),
             (18, 0, 4),
             (22, 0, 5),
             (23, 2, 4),
+            (36, 0, 2),
             (60, 0, 1),
         ];
         assert_eq!(told, expected);

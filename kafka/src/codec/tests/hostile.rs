@@ -3,7 +3,7 @@
 use super::*;
 use crate::codec::{
     DecodeError, Fault, api_versions, describe_cluster, fetch, find_coordinator, init_producer_id,
-    list_offsets, metadata, offset_for_leader_epoch, produce,
+    list_offsets, metadata, offset_for_leader_epoch, produce, sasl_authenticate, sasl_handshake,
 };
 use felix_core::limits::REQUEST_ELEMENTS_MAX;
 use oracle::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
@@ -33,6 +33,8 @@ fn decode_body(api: ApiKey, version: i16, mut cursor: Cursor<'_>) -> Result<(), 
             offset_for_leader_epoch::Request::decode(version, cursor).map(drop)
         }
         ApiKey::DescribeCluster => describe_cluster::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslHandshake => sasl_handshake::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslAuthenticate => sasl_authenticate::Request::decode(version, cursor).map(drop),
     }
 }
 
@@ -107,6 +109,15 @@ fn sample(api: ApiKey, version: i16) -> BytesMut {
         }
         ApiKey::DescribeCluster => {
             request_frame(api, version, &oracle::DescribeClusterRequest::default())
+        }
+        ApiKey::SaslHandshake => {
+            let request = oracle::SaslHandshakeRequest::default().with_mechanism(text_of("PLAIN"));
+            request_frame(api, version, &request)
+        }
+        ApiKey::SaslAuthenticate => {
+            let message = Bytes::from_static(b"\0tenant\0token");
+            let request = oracle::SaslAuthenticateRequest::default().with_auth_bytes(message);
+            request_frame(api, version, &request)
         }
     }
 }

@@ -15,6 +15,7 @@ mod list_offsets;
 mod metadata;
 mod others;
 mod produce;
+mod sasl;
 
 use super::{
     ApiKey, CurrentLeader, Cursor, ErrorCode, NodeEndpoint, RequestHeader, Support, Writer,

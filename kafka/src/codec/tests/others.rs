@@ -199,9 +199,11 @@ fn what_is_served_is_told_in_every_version_of_api_versions() {
             (2, 1, 8),
             (3, 0, 12),
             (10, 0, 6),
+            (17, 0, 1),
             (18, 0, 4),
             (22, 0, 5),
             (23, 2, 4),
+            (36, 0, 2),
             (60, 0, 1),
         ];
         assert_eq!(told, expected);

@@ -3,6 +3,7 @@
 use super::Seed;
 use super::batches::{self, lies, plain};
 use super::bombs::bomb;
+use crate::bench::{TENANT, TOKEN};
 use crate::targets::codec::CODECS;
 use bytes::{Bytes, BytesMut};
 use felix_core::batch::Codec;
@@ -136,6 +137,16 @@ pub fn request(api: ApiKey, version: i16, id: i32, topic: &str) -> Vec<u8> {
         ApiKey::DescribeCluster => {
             frame(api, version, id, &oracle::DescribeClusterRequest::default())
         }
+        ApiKey::SaslHandshake => {
+            let mechanism = StrBytes::from_static_str("PLAIN");
+            let request = oracle::SaslHandshakeRequest::default().with_mechanism(mechanism);
+            frame(api, version, id, &request)
+        }
+        ApiKey::SaslAuthenticate => {
+            let message = Bytes::from_static(b"\0tenant\0token");
+            let request = oracle::SaslAuthenticateRequest::default().with_auth_bytes(message);
+            frame(api, version, id, &request)
+        }
     }
 }
 
@@ -219,6 +230,40 @@ pub fn requests() -> Vec<Seed> {
     served.chain(refused).collect()
 }
 
+/// Requests that change whom a connection speaks for, so that they have an order.
+fn is_sasl(api: ApiKey) -> bool {
+    matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
+}
+
+/// Connections that authenticate, and then ask for something else.
+fn authentications(then: &[u8]) -> Vec<Seed> {
+    let shake = |version| request(ApiKey::SaslHandshake, version, 1, TOPIC);
+    let plain = |token: &str| format!("\0{TENANT}\0{token}").into_bytes();
+    let show = |version, token: &str| {
+        let message = Bytes::from(plain(token));
+        let request = oracle::SaslAuthenticateRequest::default().with_auth_bytes(message);
+        frame(ApiKey::SaslAuthenticate, version, 2, &request)
+    };
+    let sent = |how: u8, frames: &[&[u8]]| {
+        let frames: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();
+        [&[how][..], &frames].concat()
+    };
+    let mut seeds = Vec::new();
+    for version in 0..=2 {
+        let frames = [&*shake(1), &*show(version, TOKEN), then];
+        seeds.push(Seed::ok(format!("sasl-{version}"), sent(1, &frames)));
+        let frames = [&*shake(1), &*show(version, "another"), then];
+        seeds.push(Seed::bad(format!("sasl-{version}-token"), sent(1, &frames)));
+    }
+    let raw = sent(1, &[&shake(0), &plain(TOKEN), then]);
+    seeds.push(Seed::ok("sasl-raw", raw));
+    let raw = sent(0, &[&shake(0), &plain("another"), then]);
+    seeds.push(Seed::bad("sasl-raw-token", raw));
+    seeds.push(Seed::bad("sasl-order", sent(0, &[&show(2, TOKEN)])));
+    seeds.push(Seed::bad("sasl-twice", sent(0, &[&shake(1), &shake(1)])));
+    seeds
+}
+
 /// Everything one connection sends, behind a byte that says how.
 #[must_use]
 pub fn connections() -> Vec<Seed> {
@@ -227,7 +272,8 @@ pub fn connections() -> Vec<Seed> {
         [&[how][..], &frames].concat()
     };
     let mut seeds = Vec::new();
-    for api in ApiKey::ALL {
+    let others = ApiKey::ALL.into_iter().filter(|api| !is_sasl(*api));
+    for api in others.clone() {
         let versions = served().filter(|(served, _)| *served == api);
         let frames: Vec<_> = (1..)
             .zip(versions)
@@ -236,7 +282,7 @@ pub fn connections() -> Vec<Seed> {
         seeds.push(Seed::ok(api.name(), sent(0, &frames)));
     }
     let mixed: Vec<_> = (1..)
-        .zip(ApiKey::ALL)
+        .zip(others)
         .map(|(id, api)| request(api, api.versions().max, id, TOPIC))
         .collect();
     seeds.push(Seed::ok("mixed", sent(0, &mixed)));
@@ -245,6 +291,7 @@ pub fn connections() -> Vec<Seed> {
         name: "unauthenticated".into(),
         bytes: sent(1, &mixed),
     });
+    seeds.extend(authentications(&mixed[3]));
     for (name, frame) in refused() {
         seeds.push(Seed::bad(name, sent(0, &[mixed[3].clone(), frame])));
     }

@@ -6,6 +6,7 @@ use felix_core::limits::REQUEST_ELEMENTS_MAX;
 use felix_kafka::codec::{
     ApiKey, Cursor, DecodeError, RequestHeader, Support, api_versions, describe_cluster, fetch,
     find_coordinator, init_producer_id, list_offsets, metadata, offset_for_leader_epoch, produce,
+    sasl_authenticate, sasl_handshake,
 };
 use kafka_protocol::messages as oracle;
 use kafka_protocol::protocol::Decodable;
@@ -70,6 +71,12 @@ fn decode(
             offset_for_leader_epoch::Request::decode(version, cursor).map(drop)
         }
         ApiKey::DescribeCluster => describe_cluster::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslHandshake => sasl_handshake::Request::decode(version, cursor).map(drop),
+        ApiKey::SaslAuthenticate => {
+            let request = sasl_authenticate::Request::decode(version, cursor)?;
+            assert!(request.auth_bytes.end <= frame.len());
+            Ok(())
+        }
     }
 }
 
@@ -92,6 +99,8 @@ fn agree(api: ApiKey, version: i16, body: &[u8]) {
             accepts::<oracle::OffsetForLeaderEpochRequest>(version, body)
         }
         ApiKey::DescribeCluster => accepts::<oracle::DescribeClusterRequest>(version, body),
+        ApiKey::SaslHandshake => accepts::<oracle::SaslHandshakeRequest>(version, body),
+        ApiKey::SaslAuthenticate => accepts::<oracle::SaslAuthenticateRequest>(version, body),
     };
     let surplus_max = match api {
         ApiKey::Metadata if api.is_flexible(version) => SURPLUS_BYTES_MAX,

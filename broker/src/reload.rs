@@ -1,0 +1,291 @@
+//! Files that are read anew while the broker runs: all of them on SIGHUP, and each when it has
+//! changed. A thread of its own does it, since a file system may hang.
+
+use crate::giving_way::giving_way;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use felix_core::metrics::{Kind, Sample};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Between two looks at the files.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What can be read anew, as the metrics name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Subject {
+    /// The token file.
+    Tokens,
+    /// Certificate, key and the authority of clients.
+    Certificate,
+}
+
+impl Subject {
+    const ALL: [Self; 2] = [Self::Tokens, Self::Certificate];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Certificate => "certificate",
+        }
+    }
+}
+
+/// Something that is read from files.
+pub(crate) struct Reloadable {
+    /// What it is.
+    pub(crate) subject: Subject,
+    /// Its files: a change of any is looked for.
+    pub(crate) paths: Vec<PathBuf>,
+    /// Those files as they were before they were read at the start, so that no change is missed.
+    pub(crate) read: Stamps,
+    /// Reads them and puts what they say in force: what is to be told of it. On an error, a
+    /// sentence, all stays as it was.
+    pub(crate) reload: Box<dyn FnMut() -> Result<String, String> + Send>,
+}
+
+/// How often what was read anew. Shared by the thread that reads and the one that tells.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    done: [AtomicU64; Subject::ALL.len()],
+    failed: [AtomicU64; Subject::ALL.len()],
+}
+
+impl Counts {
+    /// As numbers to be shown.
+    pub(crate) fn samples(&self, take: &mut dyn FnMut(Sample)) {
+        for (name, help, counts) in [
+            (
+                "felix_reloads_total",
+                "Times that files were read anew and what they say was put in force.",
+                &self.done,
+            ),
+            (
+                "felix_reload_failures_total",
+                "Times that files were read anew and refused; what was in force stayed so.",
+                &self.failed,
+            ),
+        ] {
+            for (subject, count) in Subject::ALL.iter().zip(counts) {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "scrapes carry floating-point numbers"
+                )]
+                let value = count.load(Ordering::Relaxed) as f64;
+                let labels = vec![("subject", subject.label().to_owned())];
+                take(Sample {
+                    name,
+                    help,
+                    kind: Kind::Counter,
+                    labels,
+                    value,
+                });
+            }
+        }
+    }
+
+    fn count(counts: &[AtomicU64], subject: Subject) {
+        let mut all = Subject::ALL.iter().zip(counts);
+        let of_subject = all.find(|(known, _)| **known == subject);
+        let (_, count) = of_subject.expect("every subject has its count");
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What tells one state of a file from another; `None`: there is no file.
+type Stamp = Option<(u64, u64, u64, i64, i64)>;
+
+/// What tells one state of some files from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stamps(Vec<Stamp>);
+
+impl Stamps {
+    /// What these files are now.
+    pub(crate) fn of(paths: &[PathBuf]) -> Self {
+        let stamp = |path: &PathBuf| {
+            let found = fs::metadata(path).ok()?;
+            let (device, inode, bytes) = (found.dev(), found.ino(), found.size());
+            Some((device, inode, bytes, found.mtime(), found.mtime_nsec()))
+        };
+        Self(paths.iter().map(stamp).collect())
+    }
+}
+
+/// A [`Reloadable`], and its files as they were looked at last.
+struct Watched {
+    what: Reloadable,
+    /// When they were read.
+    read: Stamps,
+    /// At the last look.
+    seen: Stamps,
+}
+
+/// Asks for everything to be read anew. The thread ends when this is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Hangup(Sender<()>);
+
+impl Hangup {
+    /// Somebody sent SIGHUP.
+    pub(crate) fn tell(&self) {
+        // One that waits already is as good as two.
+        if self.0.try_send(()).is_err() {
+            tracing::debug!("SIGHUP while files are read anew");
+        }
+    }
+}
+
+/// Starts to look after these.
+///
+/// # Errors
+/// No thread can be had.
+pub(crate) fn start(list: Vec<Reloadable>, counts: Arc<Counts>) -> io::Result<Hangup> {
+    let (tell, hangups) = crossbeam_channel::bounded(1);
+    let mut list: Vec<Watched> = list.into_iter().map(Watched::new).collect();
+    giving_way(|| {
+        let thread = thread::Builder::new().name("felix-reload".into());
+        // It holds nothing that anybody waits for, and ends by itself.
+        thread.spawn(move || watch(&mut list, &hangups, &counts))
+    })?;
+    Ok(Hangup(tell))
+}
+
+fn watch(list: &mut [Watched], hangups: &Receiver<()>, counts: &Counts) {
+    loop {
+        // Where there is nothing to look at nobody wakes up for it.
+        let heard = if list.is_empty() {
+            hangups.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            hangups.recv_timeout(PERIOD)
+        };
+        match heard {
+            Ok(()) => {
+                if list.is_empty() {
+                    tracing::info!(
+                        "SIGHUP: there is no file that is read anew while the broker runs"
+                    );
+                } else {
+                    tracing::info!("SIGHUP: files are read anew");
+                }
+                list.iter_mut().for_each(|watched| watched.reload(counts));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                for watched in list.iter_mut() {
+                    if watched.has_changed() {
+                        watched.reload(counts);
+                    }
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+impl Watched {
+    fn new(what: Reloadable) -> Self {
+        Self {
+            read: what.read.clone(),
+            seen: what.read.clone(),
+            what,
+        }
+    }
+
+    /// Whether the files are others than those that were read, and have been left alone since the
+    /// last look: one that is being written is not read.
+    fn has_changed(&mut self) -> bool {
+        let now = Stamps::of(&self.what.paths);
+        let settled = now == self.seen;
+        self.seen = now;
+        settled && self.seen != self.read
+    }
+
+    fn reload(&mut self, counts: &Counts) {
+        // Before they are read: what changes meanwhile is seen at the next look.
+        self.read = Stamps::of(&self.what.paths);
+        let subject = self.what.subject;
+        match (self.what.reload)() {
+            Ok(news) => {
+                Counts::count(&counts.done, subject);
+                tracing::info!(subject = subject.label(), news, "read anew");
+            }
+            Err(fault) => {
+                Counts::count(&counts.failed, subject);
+                tracing::error!(
+                    subject = subject.label(),
+                    fault,
+                    "could not be read anew; what was in force stays so"
+                );
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Reloadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloadable")
+            .field("subject", &self.subject)
+            .field("paths", &self.paths)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(path: PathBuf, outcome: Result<&'static str, &'static str>) -> Watched {
+        Watched::new(Reloadable {
+            subject: Subject::Tokens,
+            read: Stamps::of(std::slice::from_ref(&path)),
+            paths: vec![path],
+            reload: Box::new(move || outcome.map(str::to_owned).map_err(str::to_owned)),
+        })
+    }
+
+    fn counted(counts: &Counts) -> Vec<f64> {
+        let mut values = Vec::new();
+        counts.samples(&mut |sample| values.push(sample.value));
+        values
+    }
+
+    #[test]
+    fn a_file_is_read_anew_once_after_it_has_changed_and_was_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "1").unwrap();
+        let mut watched = watched(path.clone(), Ok("news"));
+        let counts = Counts::default();
+        assert!(!watched.has_changed());
+        fs::write(&path, "22").unwrap();
+        assert!(!watched.has_changed(), "it may still be written");
+        fs::write(&path, "333").unwrap();
+        assert!(!watched.has_changed(), "it is");
+        assert!(watched.has_changed());
+        watched.reload(&counts);
+        assert!(!watched.has_changed());
+        // As a new file under the old name, of the same length and perhaps within the same tick.
+        let other = directory.path().join("other");
+        fs::write(&other, "444").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert!(!watched.has_changed());
+        assert!(watched.has_changed());
+        // It goes, and comes back.
+        fs::remove_file(&path).unwrap();
+        watched.reload(&counts);
+        assert!(!watched.has_changed());
+        assert_eq!(counted(&counts), [2.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_refused_is_counted_by_itself() {
+        let counts = Counts::default();
+        watched("nowhere".into(), Err("a fault")).reload(&counts);
+        watched("nowhere".into(), Ok("news")).reload(&counts);
+        assert_eq!(counted(&counts), [1.0, 0.0, 1.0, 0.0]);
+    }
+}
