@@ -331,7 +331,7 @@ fn settings_that_do_not_go_together_are_not_printed() {
     let operator = Operator::new().line("kafka_listen = \"192.0.2.1:9092\"");
     let flags = ["--kafka-tls=false", "--print-config"];
     let refused = operator.flags(&flags).refused();
-    assert!(refused.contains("FELIX_KAFKA_TLS=false"), "{refused}");
+    assert!(refused.contains("FELIX_KAFKA_TOKEN_FILE"), "{refused}");
 }
 
 #[test]
