@@ -147,7 +147,7 @@ fn sighup_ends_nothing() {
     let temp = tempdir().unwrap();
     let mut broker = Broker::start(temp.path(), &[]);
     broker.signal(Signal::HUP);
-    broker.line("SIGHUP: without TLS there is no file that is read anew while the broker runs");
+    broker.line("SIGHUP: there is no file that is read anew while the broker runs");
     assert_eq!(broker.get("/ready"), (200, "ok".to_owned()));
     broker.signal(Signal::TERM);
     let line = broker.line("shutting down");

@@ -58,10 +58,11 @@ fn checked_settings_that_are_wrong_end_with_2_and_the_sentence() {
     assert_wrong(&checked(&["--log=debgu"]), &["FELIX_LOG", "\"debgu\""]);
     assert_wrong(
         &checked(&["--kafka-listen=192.0.2.1:0", "--kafka-tls=false"]),
-        &["FELIX_KAFKA_TLS=true"],
+        &["FELIX_KAFKA_TOKEN_FILE", "FELIX_KAFKA_ANONYMOUS_TENANT"],
     );
     let nowhere = [
         "--kafka-listen=127.0.0.1:0",
+        "--kafka-anonymous-tenant=t1",
         "--tls-cert=no/cert.pem",
         "--tls-key=no/key.pem",
     ];
