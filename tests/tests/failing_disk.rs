@@ -55,9 +55,10 @@ fn is_in_first_shard(path: &Path) -> bool {
     path.parent().is_some_and(is_first_shard)
 }
 
-/// Its segments, and those that are written to take their places.
+/// Its segments, and those that are written to take their places; also one that was made ahead, which has
+/// another name until the flush behind the roll.
 fn is_log(path: &Path) -> bool {
-    is_named(path, ".log")
+    is_named(path, ".log") || is_named(path, ".next")
 }
 
 fn is_named(path: &Path, part: &str) -> bool {
