@@ -23,5 +23,6 @@ pub mod pin;
 pub mod problem;
 pub mod race;
 pub mod report;
+pub mod siege;
 pub mod system_clock;
 pub mod usage;

@@ -1,6 +1,6 @@
 //! What can be asked for.
 
-use super::{floor, footprint, race, run};
+use super::{floor, footprint, race, run, siege};
 use clap::Command;
 
 const ABOUT: &str =
@@ -35,6 +35,7 @@ pub(super) fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(run::command())
         .subcommand(race::command())
+        .subcommand(siege::command())
         .subcommand(floor::command())
         .subcommand(footprint::command())
 }

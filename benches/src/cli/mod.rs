@@ -9,6 +9,8 @@ mod race;
 mod run;
 mod security;
 mod sides;
+mod siege;
+mod site;
 mod value;
 
 use crate::found::Findings;
@@ -42,6 +44,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match matches.subcommand() {
         Some(("run", matches)) => run::run(words, matches),
         Some(("race", matches)) => race::run(words, matches),
+        Some(("siege", matches)) => siege::run(words, matches),
         Some(("floor", matches)) => floor::run(matches),
         Some(("footprint", matches)) => footprint::run(matches),
         _ => unreachable!("clap asks for one of these"),

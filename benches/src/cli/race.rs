@@ -1,21 +1,19 @@
 //! `felix-bench race`.
 
 use super::output::{self, Output};
+use super::site::{self, Site};
 use super::{conclude, misused, value};
 use crate::contest::Progress;
 use crate::found::{Environment, Findings};
 use crate::load::Stop;
 use crate::problem::Problem;
 use crate::race::{HEATS, Race};
-use crate::{broker, pin};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// What it takes.
 pub(super) fn command() -> Command {
-    let path = clap::value_parser!(PathBuf);
     Command::new("race")
         .about("A fresh Felix broker against the floors of this machine: the few ratios that matter")
         .arg(
@@ -53,34 +51,7 @@ pub(super) fn command() -> Command {
                 .value_parser(value::duration)
                 .help("How long each turn is measured; default: a second or two if quick, else until there are a million samples"),
         )
-        .arg(
-            Arg::new("broker")
-                .long("broker")
-                .value_name("FILE")
-                .value_parser(path.clone())
-                .help("The felix-broker to start; default: the one beside this program, or on the path"),
-        )
-        .arg(
-            Arg::new("dir")
-                .long("dir")
-                .value_name("DIRECTORY")
-                .value_parser(path)
-                .help("Where data lies meanwhile: its file system is measured; default: the temporary directory"),
-        )
-        .arg(
-            Arg::new("broker-cpu")
-                .long("broker-cpu")
-                .value_name("N")
-                .value_parser(value::number(0, 4095))
-                .help("The processor of broker and floors; default: the first that is allowed"),
-        )
-        .arg(
-            Arg::new("client-cpu")
-                .long("client-cpu")
-                .value_name("N")
-                .value_parser(value::number(0, 4095))
-                .help("The processor of the client; default: the last that is allowed"),
-        )
+        .args(site::arguments())
         .args(output::arguments())
 }
 
@@ -115,23 +86,6 @@ pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
 }
 
 fn race(matches: &ArgMatches) -> Result<Race, Problem> {
-    let allowed = pin::allowed();
-    let cpu = |name: &str, default: Option<&usize>| match matches.get_one::<u64>(name) {
-        Some(cpu) => usize::try_from(*cpu).map_err(|error| Problem::new(error.to_string())),
-        None => default
-            .copied()
-            .ok_or_else(|| Problem::new("the kernel names no processor to run on")),
-    };
-    let broker_cpu = cpu("broker-cpu", allowed.first())?;
-    let client_cpu = cpu("client-cpu", allowed.last())?;
-    pin::check(broker_cpu)?;
-    pin::check(client_cpu)?;
-    if broker_cpu == client_cpu {
-        return Err(Problem::new(format!(
-            "broker and client would share processor {broker_cpu}; they need one each, so choose \
-             another with --broker-cpu or --client-cpu"
-        )));
-    }
     if matches
         .get_one::<Duration>("turn")
         .is_some_and(Duration::is_zero)
@@ -140,15 +94,12 @@ fn race(matches: &ArgMatches) -> Result<Race, Problem> {
             "a turn needs some time to be measured; write --turn 2s",
         ));
     }
-    let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
-    let binary = match path("broker") {
-        Some(binary) => binary,
-        None => broker::find_binary()?,
-    };
-    let dir = path("dir").unwrap_or_else(std::env::temp_dir);
-    if !dir.is_dir() {
-        return Err(Problem::new(format!("{} is no directory", dir.display())));
-    }
+    let Site {
+        binary,
+        dir,
+        broker_cpu,
+        client_cpu,
+    } = Site::of(matches)?;
     Ok(Race {
         rounds: value::count(matches, "rounds"),
         is_quick: matches.get_flag("quick"),
@@ -165,17 +116,6 @@ fn race(matches: &ArgMatches) -> Result<Race, Problem> {
         broker_cpu,
         client_cpu,
     })
-}
-
-/// What the broker says that it is.
-fn version(race: &Race) -> String {
-    let said = std::process::Command::new(&race.binary)
-        .arg("--version")
-        .output();
-    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
-    said.ok()
-        .filter(|said| !said.is_empty())
-        .unwrap_or_else(|| "not to be seen".to_owned())
 }
 
 fn settings(race: &Race) -> Vec<(String, String)> {
@@ -198,7 +138,7 @@ fn settings(race: &Race) -> Vec<(String, String)> {
     };
     [
         ("race", kind.to_owned()),
-        ("broker", version(race)),
+        ("broker", site::version(&race.binary)),
         ("heats", only),
         ("floors", floors.to_owned()),
         ("turn", turn),

@@ -44,6 +44,32 @@ pub fn produce(
     frame.finish();
 }
 
+/// Appends the same `batch` to each of the partitions.
+pub(crate) fn produce_to_all(
+    out: &mut Vec<u8>,
+    correlation: i32,
+    acks: i16,
+    topic: &str,
+    partitions: impl Iterator<Item = i32>,
+    batch: &[u8],
+) {
+    let mut frame = Frame::begin(out, Api::Produce, correlation);
+    frame.null_text(); // of no transaction
+    frame.i16(acks);
+    frame.i32(0);
+    frame.i32(1);
+    frame.text(topic);
+    let place = frame.later_i32();
+    let mut count = 0;
+    for partition in partitions {
+        frame.i32(partition);
+        frame.blob(batch);
+        count += 1;
+    }
+    frame.set_i32(place, count);
+    frame.finish();
+}
+
 /// Reads each of the partitions from an offset, without a fetch session.
 ///
 /// # Panics

@@ -24,6 +24,13 @@ pub trait Contender {
     fn jobs(&mut self, load: &Load, stop: &Stop) -> Result<Vec<Job>, Problem>;
     /// What to look at meanwhile.
     fn watched(&self) -> Watched;
+    /// Its turn is over.
+    ///
+    /// # Errors
+    /// Something beside its jobs went wrong meanwhile.
+    fn ended(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
 }
 
 /// Lets contenders take so many turns each, and adds what they find as it is found, so that it is
@@ -75,7 +82,9 @@ pub fn compare(
             watched.cpus.extend(&load.cpus);
             watched.cpus.sort_unstable();
             watched.cpus.dedup();
-            let found = round::take(jobs, &load.timing, &watched, stop).map_err(told)?;
+            let found = round::take(jobs, &load.timing, &watched, stop);
+            contender.ended().map_err(told)?;
+            let found = found.map_err(told)?;
             sides[turn].rounds.extend(found);
         }
     }

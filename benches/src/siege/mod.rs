@@ -1,0 +1,156 @@
+//! One client beside peers that mean it no good: what it waits for its acknowledgements, as a
+//! multiple of what it waits when it is alone with the broker's core.
+
+mod besieged;
+mod peer;
+mod pressing;
+mod stalls;
+
+pub use peer::PEERS;
+
+use crate::broker::{FreshBroker, FreshStream};
+use crate::client::Security;
+use crate::contest::{Contender, Load, Progress, Target, TargetSettings, Workload, compare};
+use crate::found::{Comparison, Figure, Findings};
+use crate::load::{Stop, Timing};
+use crate::problem::Problem;
+use besieged::Besieged;
+use peer::{Peer, Place};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Requests a second of the client that is measured.
+const RATE: f64 = 2_000.0;
+
+/// Partitions of the topic that peers ask for all at once.
+const MANY: usize = 2_000;
+
+/// What a shard keeps of what peers write.
+const RETENTION_BYTES: &str = "67108864";
+
+/// Answers are waited for so long after the end of a turn.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What is run, and where.
+#[derive(Clone, Debug)]
+pub struct Siege {
+    /// Turns of each side.
+    pub rounds: usize,
+    /// How long each turn is measured.
+    pub turn: Duration,
+    /// The names of the peers, of [`PEERS`]; all of them if empty.
+    pub only: Vec<String>,
+    /// The broker's executable.
+    pub binary: PathBuf,
+    /// Where its data lies meanwhile.
+    pub dir: PathBuf,
+    /// The processor of the broker's only core.
+    pub broker_cpu: usize,
+    /// The processor of the client, and of the peers, who leave it to the client whenever it wants
+    /// it.
+    pub client_cpu: usize,
+}
+
+impl Siege {
+    /// Runs it, or as much as there is time for until it is stopped.
+    ///
+    /// # Errors
+    /// The broker cannot be started, or a client fails. What was found before stays in `findings`.
+    pub fn run(
+        &self,
+        findings: &mut Findings,
+        stop: &Stop,
+        progress: &Progress,
+    ) -> Result<(), Problem> {
+        progress.say("siege: starting a fresh broker");
+        let streams = [
+            FreshStream::new("calm", 1, "periodic"),
+            FreshStream::new("large", 1, "periodic"),
+            FreshStream::new("many", MANY, "periodic"),
+        ];
+        let kept = (
+            "FELIX_DURABLE_RETENTION_BYTES".to_owned(),
+            RETENTION_BYTES.to_owned(),
+        );
+        let often = (
+            "FELIX_DURABLE_RETENTION_INTERVAL_SECONDS".to_owned(),
+            "1".to_owned(),
+        );
+        let broker = FreshBroker::start(
+            &self.binary,
+            &self.dir,
+            &[self.broker_cpu],
+            &streams,
+            &[kept, often],
+        )?;
+        let place = Place {
+            address: broker.address(),
+            large: streams[1].topic(),
+            many: streams[2].topic(),
+            partitions: MANY,
+            cpu: self.client_cpu,
+        };
+        let target = || {
+            Target::new(TargetSettings {
+                name: "calm".to_owned(),
+                addresses: broker.address().to_string(),
+                securities: vec![Security::default()],
+                topic: streams[0].topic(),
+                may_create: false,
+                replication: -1,
+                pid: Some(broker.pid()),
+                cpus: vec![self.broker_cpu],
+            })
+        };
+        let http_port = broker.http_port();
+        let mut sides = vec![Besieged::new(target(), None, place.clone(), http_port)];
+        for peer in Peer::named(&self.only) {
+            sides.push(Besieged::new(
+                target(),
+                Some(peer),
+                place.clone(),
+                http_port,
+            ));
+        }
+        let mut contenders: Vec<&mut dyn Contender> = Vec::new();
+        for side in &mut sides {
+            contenders.push(side);
+        }
+        let (load, rounds) = (self.load(), self.rounds);
+        let done = compare(
+            findings,
+            comparison(),
+            &load,
+            &mut contenders,
+            rounds,
+            stop,
+            progress,
+        );
+        for side in &sides {
+            findings.settings.push(side.stalls());
+        }
+        done
+    }
+
+    fn load(&self) -> Load {
+        let warm_up = (self.turn / 5).clamp(Duration::from_millis(300), Duration::from_secs(2));
+        Load {
+            rate: Some(RATE),
+            cpus: vec![self.client_cpu],
+            timing: Timing::new(warm_up, self.turn, GRACE),
+            ..Load::of(Workload::Produce)
+        }
+    }
+}
+
+fn comparison() -> Comparison {
+    Comparison {
+        name: "siege".to_owned(),
+        what: "from when a request is due to its acknowledgement; one record of 1 KiB a request, \
+               acks=all, one connection; beside it, on the same core of the broker, peers as named"
+            .to_owned(),
+        figure: Figure::Latency,
+        offered: Some(RATE),
+        sides: Vec::new(),
+    }
+}
