@@ -13,6 +13,7 @@ use crate::kafka_core::{KafkaPlan, Security};
 use crate::listeners::{self, Listeners};
 use crate::mailbox::{Inside, Outside, mailbox};
 use crate::probe::{self, Needs};
+use crate::quotas::QuotaPlan;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
 use crate::tls_files::OpenTls;
@@ -347,6 +348,8 @@ fn launch(
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
     let mut plans = kafka_plans(settings, kafka, &security, &cores)?.into_iter();
+    let budgets = settings.publish.clone();
+    let quota = budgets.map(|budgets| QuotaPlan::new(budgets, &cores));
     let mut threads = Vec::new();
     let lanes = felix_shard::mesh(core_count(choice));
     for ((cpu, lanes), (_, inside)) in choice.pinned.cpus().iter().zip(lanes).zip(boxes) {
@@ -363,6 +366,7 @@ fn launch(
             },
             shards: specs.clone(),
             catalog: Arc::clone(&catalog),
+            quota: quota.clone(),
             kafka: plans.next(),
             inside,
             events: tell.clone(),

@@ -34,7 +34,11 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     pub(super) fn begin_requests(&mut self) -> bool {
         let mut bytes = 0;
         let mut begun = false;
-        while bytes < BYTES_PER_TURN_MAX && self.underway.is_none() && !self.turn.is_spent() {
+        while bytes < BYTES_PER_TURN_MAX
+            && self.underway.is_none()
+            && !self.mute.is_on()
+            && !self.turn.is_spent()
+        {
             // Who has just authenticated may send more than before.
             let bytes_max = self.request_bytes_max();
             let Some(frame_bytes) = self.inbox.whole_frame(bytes_max) else {
