@@ -348,8 +348,6 @@ fn launch(
     let (heavy, heavy_threads) = blocking::start(core_count(choice))
         .map_err(|error| format!("the threads for heavy work cannot start: {error}"))?;
     let mut plans = kafka_plans(settings, kafka, &security, &cores)?.into_iter();
-    let budgets = settings.publish.clone();
-    let quota = budgets.map(|budgets| QuotaPlan::new(budgets, &cores));
     let mut threads = Vec::new();
     let lanes = felix_shard::mesh(core_count(choice));
     for ((cpu, lanes), (_, inside)) in choice.pinned.cpus().iter().zip(lanes).zip(boxes) {
@@ -360,13 +358,10 @@ fn launch(
             storage: config.clone(),
             heavy: heavy.clone(),
             vigil: settings.core.spin,
-            stalls: StallBounds {
-                counted: settings.core.stall_counted,
-                reported: settings.core.stall_logged,
-            },
+            stalls: stall_bounds(settings),
             shards: specs.clone(),
             catalog: Arc::clone(&catalog),
-            quota: quota.clone(),
+            quota: QuotaPlan::of(settings.publish.as_ref(), &cores),
             kafka: plans.next(),
             inside,
             events: tell.clone(),
@@ -385,6 +380,13 @@ fn launch(
         control,
         storage,
     })
+}
+
+fn stall_bounds(settings: &Settings) -> StallBounds {
+    StallBounds {
+        counted: settings.core.stall_counted,
+        reported: settings.core.stall_logged,
+    }
 }
 
 fn kafka_plans(

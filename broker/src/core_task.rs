@@ -177,28 +177,19 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
 
     let catalog = CatalogView::new(Rc::new((*plan.catalog).clone()));
     let router = shards.router();
-    let quotas = plan
-        .quota
-        .map(|quota| Rc::new(Quotas::new(quota, plan.core, Rc::clone(&clock))));
-    let kafka = match plan.kafka {
-        None => None,
-        Some(kafka) => Some(
-            KafkaCore::start(
-                kafka,
-                plan.core,
-                router,
-                catalog.clone(),
-                Surroundings {
-                    clock: Rc::clone(&clock),
-                    stalls: Rc::clone(&stalls),
-                    blocking: heavy,
-                    quotas: quotas.clone(),
-                },
-                &reactor,
-            )
-            .map_err(|error| format!("the Kafka listener: {error}"))?,
-        ),
+    let quotas = plan.quota.map(|quota| quota.start(plan.core, &clock));
+    let around = Surroundings {
+        clock: Rc::clone(&clock),
+        stalls: Rc::clone(&stalls),
+        blocking: heavy,
+        quotas: quotas.clone(),
     };
+    let kafka = plan.kafka.map(|kafka| {
+        let catalog = catalog.clone();
+        KafkaCore::start(kafka, plan.core, router, catalog, around, &reactor)
+    });
+    let kafka = kafka.transpose();
+    let kafka = kafka.map_err(|error| format!("the Kafka listener: {error}"))?;
     let core = Rc::new(Core {
         core: plan.core,
         catalog,

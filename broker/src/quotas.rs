@@ -31,13 +31,19 @@ pub(crate) struct QuotaPlan {
 }
 
 impl QuotaPlan {
-    /// What every core is given.
+    /// What every core is given, if tenants have budgets.
     #[must_use]
-    pub(crate) fn new(budgets: Budgets, cores: &[Outside<Message>]) -> Self {
-        Self {
-            budgets,
+    pub(crate) fn of(budgets: Option<&Budgets>, cores: &[Outside<Message>]) -> Option<Self> {
+        budgets.map(|budgets| Self {
+            budgets: budgets.clone(),
             cores: cores.into(),
-        }
+        })
+    }
+
+    /// The quotas of this core.
+    #[must_use]
+    pub(crate) fn start(self, core: CpuId, clock: &Rc<dyn Clock>) -> Rc<Quotas> {
+        Rc::new(Quotas::new(self, core, Rc::clone(clock)))
     }
 }
 
@@ -75,8 +81,7 @@ struct Advance {
 
 impl Quotas {
     /// Nobody has published yet.
-    #[must_use]
-    pub(crate) fn new(plan: QuotaPlan, core: CpuId, clock: Rc<dyn Clock>) -> Self {
+    fn new(plan: QuotaPlan, core: CpuId, clock: Rc<dyn Clock>) -> Self {
         let QuotaPlan { budgets, cores } = plan;
         let side = if core == DEALER {
             Side::Dealer {
@@ -231,7 +236,7 @@ mod tests {
             burst_bytes: 1000,
         };
         let budgets = Budgets::same(budget, Duration::from_secs(20));
-        let plan = QuotaPlan::new(budgets, &[zero, one]);
+        let plan = QuotaPlan::of(Some(&budgets), &[zero, one]).unwrap();
         let clock: Rc<At> = Rc::default();
         let quotas =
             [0, 1].map(|core| Quotas::new(plan.clone(), CpuId(core), Rc::clone(&clock) as _));

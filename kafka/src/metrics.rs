@@ -139,6 +139,27 @@ impl KafkaMetrics {
         }
     }
 
+    /// What came of tenants that published more than they may.
+    fn throttling(&self, take: &mut dyn FnMut(Sample)) {
+        take(gauged(
+            "felix_kafka_throttled_connections",
+            "Connections not read now, since their tenant has published more than it may.",
+            &self.throttled_connections,
+        ));
+        take(counted(
+            "felix_kafka_throttles_total",
+            "Produces by which a tenant went over its budget.",
+            None,
+            &self.throttles,
+        ));
+        take(counted(
+            "felix_kafka_throttle_ms_total",
+            "Milliseconds that clients were told to wait for it.",
+            None,
+            &self.throttle_ms,
+        ));
+    }
+
     /// Refusals for this reason so far.
     #[must_use]
     pub fn refused(&self, reason: Refused) -> u64 {
@@ -212,20 +233,8 @@ impl Metrics for KafkaMetrics {
             let label = Some(("reason", reason.label()));
             take(counted("felix_kafka_refused_total", help, label, counter));
         }
-        for (name, help, gauge) in [
-            (
-                "felix_kafka_connections",
-                "Connections served now.",
-                &self.connections,
-            ),
-            (
-                "felix_kafka_throttled_connections",
-                "Connections not read now, since their tenant has published more than it may.",
-                &self.throttled_connections,
-            ),
-        ] {
-            take(gauged(name, help, gauge));
-        }
+        let help = "Connections served now.";
+        take(gauged("felix_kafka_connections", help, &self.connections));
         for (name, help, counter) in [
             (
                 "felix_kafka_authenticated_total",
@@ -272,20 +281,11 @@ impl Metrics for KafkaMetrics {
                 "Bytes of records handed to consumers.",
                 &self.fetch_bytes,
             ),
-            (
-                "felix_kafka_throttles_total",
-                "Produces by which a tenant went over its budget.",
-                &self.throttles,
-            ),
-            (
-                "felix_kafka_throttle_ms_total",
-                "Milliseconds that clients were told to wait for it.",
-                &self.throttle_ms,
-            ),
         ] {
             take(counted(name, help, None, counter));
         }
         dropped(take);
+        self.throttling(take);
     }
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {

@@ -1,6 +1,11 @@
 //! Tenants that may publish so many bytes a second, on a real broker: what they get, what they are
 //! told, and who does not notice.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what may have been written by now is told by a clock"
+)]
+
 use felix_tests::wire::{Wire, batch, produce_request};
 use felix_tests::{Broker, Stream, Token, python, within};
 use kafka_protocol::messages::ProduceRequest;
