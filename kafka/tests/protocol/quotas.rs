@@ -7,6 +7,7 @@ use crate::fetch::fetch;
 use crate::metadata::all_topics;
 use crate::model::{Event, ModelClock};
 use crate::produce::{produce, produce_bytes, produced};
+use felix_core::limits::REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX;
 use felix_core::quota::{Budget, Budgets, Charged, Dealer};
 use felix_core::shards::Acks;
 use felix_core::{Clock, PublishQuota};
@@ -201,6 +202,23 @@ fn what_was_sent_after_the_answer_is_not_begun_though_it_was_read_in_part() {
 }
 
 #[test]
+fn what_was_received_and_had_no_room_is_not_begun_either() {
+    let mut bench = bench();
+    let commits = bench.hold_commits();
+    let mut client = bench.connect();
+    let begun = REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX;
+    for _ in 0..begun + 5 {
+        client.send(ApiKey::Produce, 9, &one());
+    }
+    bench.turn();
+    commits.raise();
+    bench.turn();
+    assert_eq!(bench.requests("Produce"), begun as f64);
+    bench.wait(millis(owed_ms(begun)));
+    assert!(bench.requests("Produce") > begun as f64);
+}
+
+#[test]
 fn without_an_answer_the_connection_is_muted_all_the_same() {
     let mut bench = bench();
     let mut client = bench.connect();
@@ -290,24 +308,24 @@ fn a_muted_connection_is_busy_and_holds_nothing_that_its_peer_could_go_on_with()
             drop(serve_watched(context, stream, peer, watched).await);
         })
     });
-    let (_, mut bytes) = client.encode(ApiKey::Produce, 9, &one());
     let large = "x".repeat(1 << 20);
-    let (_, more) = client.encode(
-        ApiKey::Produce,
-        9,
-        &produce("default.clicks", 0, &[&large], -1),
-    );
+    let large = produce("default.clicks", 0, &[&large], -1);
+    let (second, large) = client.encode(ApiKey::Produce, 9, &large);
+    let commits = bench.hold_commits();
+    let first = client.send(ApiKey::Produce, 9, &one());
     // As much as is paid for whole, and not the rest.
-    client.peer.send(&more[..100_000]);
+    client.peer.send(&large[..100_000]);
     bench.turn();
     assert!(pulse.holding().request_bytes > 100_000);
-    client.peer.send(&more[100_000..]);
+    commits.raise();
     bench.turn();
-    assert!(client.take().is_some());
+    assert_eq!(throttle(&mut client, 9, first), owed_ms(1));
     assert!(pulse.is_busy(), "muted");
     assert_eq!(pulse.holding().request_bytes, 0);
-    bytes.truncate(10);
-    client.peer.send(&bytes);
-    bench.wait(THROTTLE_MAX);
+    bench.wait(millis(owed_ms(1)));
     assert!(!pulse.is_busy(), "its time is over");
+    assert!(pulse.holding().request_bytes > 100_000, "it is to go on");
+    client.peer.send(&large[100_000..]);
+    bench.turn();
+    assert_eq!(throttle(&mut client, 9, second), 20_000);
 }
