@@ -50,6 +50,7 @@ impl QuotaPlan {
 /// The quotas as one core sees them. Lives on that core.
 pub(crate) struct Quotas {
     clock: Rc<dyn Clock>,
+    budgets: Budgets,
     side: Side,
 }
 
@@ -83,21 +84,26 @@ impl Quotas {
     /// Nobody has published yet.
     fn new(plan: QuotaPlan, core: CpuId, clock: Rc<dyn Clock>) -> Self {
         let QuotaPlan { budgets, cores } = plan;
+        let of_core = budgets.clone();
         let side = if core == DEALER {
             Side::Dealer {
-                dealer: RefCell::new(Dealer::new(budgets, count(&cores))),
+                dealer: RefCell::new(Dealer::new(of_core, count(&cores))),
                 cores,
             }
         } else {
             Side::Asker(RefCell::new(Advances {
                 core,
-                budgets,
+                budgets: of_core,
                 cores,
                 tenants: HashMap::new(),
                 kept_max: KEPT_MIN,
             }))
         };
-        Self { clock, side }
+        Self {
+            clock,
+            budgets,
+            side,
+        }
     }
 
     /// Another core asks the dealer, which answers by message.
@@ -137,6 +143,11 @@ impl PublishQuota for Quotas {
             }
             Side::Asker(advances) => advances.borrow_mut().charge(tenant, bytes, now),
         }
+    }
+
+    fn uncharged_bytes_max(&self, tenant: &str) -> u64 {
+        let budget = self.budgets.of(tenant);
+        budget.map_or(u64::MAX, |budget| budget.uncharged_bytes_max())
     }
 }
 

@@ -26,6 +26,10 @@ const ADVANCES_PER_SECOND: u64 = 10;
 /// The same as a part of the burst, where that is less.
 const ADVANCES_PER_BURST: u64 = 10;
 
+/// What a connection may have under way, and so uncharged, as a part of what comes in a second. No flush
+/// that is as it should be takes so long that one connection could not use its tenant's budget.
+const UNCHARGED_PER_SECOND: u64 = 4;
+
 /// What a tenant may publish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
@@ -42,6 +46,12 @@ impl Budget {
         let of_second = self.bytes_per_second.get() / ADVANCES_PER_SECOND;
         let of_burst = self.burst_bytes / ADVANCES_PER_BURST;
         of_second.min(of_burst) / u64::from(cores.max(1))
+    }
+
+    /// The most that one connection has under way beside its oldest request.
+    #[must_use]
+    pub fn uncharged_bytes_max(&self) -> u64 {
+        self.bytes_per_second.get() / UNCHARGED_PER_SECOND
     }
 }
 
@@ -111,4 +121,8 @@ impl fmt::Debug for Charged {
 pub trait PublishQuota {
     /// So many bytes of this tenant have been written.
     fn charge(&self, tenant: &str, bytes: u64) -> Charged;
+
+    /// Bytes of this tenant's produces that a connection may begin before the first of them is charged.
+    /// One may be larger.
+    fn uncharged_bytes_max(&self, tenant: &str) -> u64;
 }

@@ -29,6 +29,7 @@ struct Quota {
     dealer: Rc<RefCell<Dealer>>,
     clock: Rc<ModelClock>,
     answer: Option<Signal>,
+    uncharged_bytes_max: u64,
 }
 
 impl PublishQuota for Quota {
@@ -46,9 +47,17 @@ impl PublishQuota for Quota {
             }
         }
     }
+
+    fn uncharged_bytes_max(&self, _tenant: &str) -> u64 {
+        self.uncharged_bytes_max
+    }
 }
 
 fn bench_with(burst_bytes: u64, answer: Option<Signal>) -> Bench {
+    bench_of(burst_bytes, answer, u64::MAX)
+}
+
+fn bench_of(burst_bytes: u64, answer: Option<Signal>, uncharged_bytes_max: u64) -> Bench {
     Bench::with_quota(|clock| {
         let budget = Budget {
             bytes_per_second: NonZeroU64::new(RATE).unwrap(),
@@ -59,6 +68,7 @@ fn bench_with(burst_bytes: u64, answer: Option<Signal>) -> Bench {
             dealer: Rc::new(RefCell::new(dealer)),
             clock,
             answer,
+            uncharged_bytes_max,
         })
     })
 }
@@ -214,6 +224,26 @@ fn what_was_received_and_had_no_room_is_not_begun_either() {
     commits.raise();
     bench.turn();
     assert_eq!(bench.requests("Produce"), begun as f64);
+    bench.wait(millis(owed_ms(begun)));
+    assert!(bench.requests("Produce") > begun as f64);
+}
+
+#[test]
+fn little_is_begun_before_the_first_of_it_is_charged() {
+    let mut bench = bench_of(1, None, 500);
+    let commits = bench.hold_commits();
+    let mut client = bench.connect();
+    let (_, frame) = client.encode(ApiKey::Produce, 9, &one());
+    for _ in 0..20 {
+        client.send(ApiKey::Produce, 9, &one());
+    }
+    bench.turn();
+    let begun = 500 / (frame.len() - 4);
+    assert!(begun > 1);
+    assert_eq!(bench.requests("Produce"), begun as f64);
+    commits.raise();
+    bench.turn();
+    assert_eq!(bench.requests("Produce"), begun as f64, "now it is muted");
     bench.wait(millis(owed_ms(begun)));
     assert!(bench.requests("Produce") > begun as f64);
 }
