@@ -13,6 +13,7 @@ use crate::kafka_core::{KafkaPlan, Security};
 use crate::listeners::{self, Listeners};
 use crate::mailbox::{Inside, Outside, mailbox};
 use crate::probe::{self, Needs};
+use crate::quotas::QuotaPlan;
 use crate::readiness::Phase;
 use crate::settings::{self, Outcome, Settings, Storage};
 use crate::tls_files::OpenTls;
@@ -357,12 +358,10 @@ fn launch(
             storage: config.clone(),
             heavy: heavy.clone(),
             vigil: settings.core.spin,
-            stalls: StallBounds {
-                counted: settings.core.stall_counted,
-                reported: settings.core.stall_logged,
-            },
+            stalls: stall_bounds(settings),
             shards: specs.clone(),
             catalog: Arc::clone(&catalog),
+            quota: QuotaPlan::of(settings.publish.as_ref(), &cores),
             kafka: plans.next(),
             inside,
             events: tell.clone(),
@@ -381,6 +380,13 @@ fn launch(
         control,
         storage,
     })
+}
+
+fn stall_bounds(settings: &Settings) -> StallBounds {
+    StallBounds {
+        counted: settings.core.stall_counted,
+        reported: settings.core.stall_logged,
+    }
 }
 
 fn kafka_plans(

@@ -13,11 +13,13 @@ use crate::executor;
 use crate::kafka_core::{KafkaCore, KafkaPlan, Surroundings};
 use crate::mailbox::Inside;
 use crate::prober::Ping;
+use crate::quotas::{QuotaPlan, Quotas};
 use crate::readiness::{FailedShard, ShardCounts};
 use crate::tokens::Tokens;
 use crate::troubles::{Named, Place, Troubles};
 use crossbeam_channel::Sender;
 use felix_core::metrics::Metrics;
+use felix_core::quota::{Ask, Deal};
 use felix_core::shards::ShardState;
 use felix_core::stalls::{Stall, StallBounds, Work};
 use felix_core::{
@@ -62,6 +64,22 @@ pub(crate) enum Message {
         /// Where it came from.
         ip: IpAddr,
     },
+    /// Another core asks for its part of a tenant's budget. One at a time per core and tenant.
+    Ask {
+        /// Which core.
+        core: CpuId,
+        /// Which tenant.
+        tenant: Arc<str>,
+        /// What it has written and holds.
+        ask: Ask,
+    },
+    /// The answer to that.
+    Dealt {
+        /// Which tenant.
+        tenant: Arc<str>,
+        /// What it gets.
+        deal: Deal,
+    },
     /// Have new connections see this certificate. One at a time per change of its files.
     Tls(TlsConfig),
     /// These tokens count from now on. As often as the token file changes.
@@ -104,6 +122,8 @@ pub(crate) struct Plan {
     pub(crate) shards: Vec<ShardSpec>,
     /// What streams there are.
     pub(crate) catalog: Arc<Catalog>,
+    /// What tenants may publish, if that has a bound.
+    pub(crate) quota: Option<QuotaPlan>,
     /// Its Kafka listeners, if there are any.
     pub(crate) kafka: Option<KafkaPlan>,
     /// Its mailbox.
@@ -157,30 +177,26 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
 
     let catalog = CatalogView::new(Rc::new((*plan.catalog).clone()));
     let router = shards.router();
-    let kafka = match plan.kafka {
-        None => None,
-        Some(kafka) => Some(
-            KafkaCore::start(
-                kafka,
-                plan.core,
-                router,
-                catalog.clone(),
-                Surroundings {
-                    clock: Rc::clone(&clock),
-                    stalls: Rc::clone(&stalls),
-                    blocking: heavy,
-                },
-                &reactor,
-            )
-            .map_err(|error| format!("the Kafka listener: {error}"))?,
-        ),
+    let quotas = plan.quota.map(|quota| quota.start(plan.core, &clock));
+    let around = Surroundings {
+        clock: Rc::clone(&clock),
+        stalls: Rc::clone(&stalls),
+        blocking: heavy,
+        quotas: quotas.clone(),
     };
+    let kafka = plan.kafka.map(|kafka| {
+        let catalog = catalog.clone();
+        KafkaCore::start(kafka, plan.core, router, catalog, around, &reactor)
+    });
+    let kafka = kafka.transpose();
+    let kafka = kafka.map_err(|error| format!("the Kafka listener: {error}"))?;
     let core = Rc::new(Core {
         core: plan.core,
         catalog,
         router: shards.router(),
         metrics: vec![shards.metrics(), reactor.metrics(), stalls.clone()],
         clock: Rc::clone(&clock),
+        quotas,
         kafka,
         events: plan.events,
         deadline: Cell::new(None),
@@ -258,6 +274,7 @@ struct Core {
     catalog: CatalogView,
     router: Router,
     metrics: Vec<Rc<dyn Metrics>>,
+    quotas: Option<Rc<Quotas>>,
     kafka: Option<KafkaCore>,
     events: Sender<Event>,
     deadline: Cell<Option<Monotonic>>,
@@ -297,6 +314,16 @@ impl Core {
             Message::Leave { ip } => {
                 if let Some(kafka) = &self.kafka {
                     kafka.doors().leave_for_peer(ip);
+                }
+            }
+            Message::Ask { core, tenant, ask } => {
+                if let Some(quotas) = &self.quotas {
+                    quotas.deal_for_peer(core, tenant, ask);
+                }
+            }
+            Message::Dealt { tenant, deal } => {
+                if let Some(quotas) = &self.quotas {
+                    quotas.dealt(&tenant, deal);
                 }
             }
             Message::Tls(config) => {

@@ -7,6 +7,7 @@ use crate::handshakes::Handshakes;
 use crate::identity::{self, RANDOM};
 use crate::listeners::{Listeners, OfCore};
 use crate::mailbox::Outside;
+use crate::quotas::Quotas;
 use crate::serve::{Connections, Doors, Node, SharedDoor};
 use crate::settings::Kafka;
 use crate::sweep::Timeouts;
@@ -14,7 +15,9 @@ use crate::token_auth::TokenAuth;
 use crate::tokens::Tokens;
 use felix_core::metrics::Metrics;
 use felix_core::topology::Topology;
-use felix_core::{Auth, Blocking, BrokerId, Clock, CpuId, Memory, ProducerIds, Stalls};
+use felix_core::{
+    Auth, Blocking, BrokerId, Clock, CpuId, Memory, ProducerIds, PublishQuota, Stalls,
+};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
 use felix_net::tls::TlsConfig;
@@ -121,6 +124,8 @@ pub(crate) struct Surroundings {
     pub(crate) stalls: Rc<Stalls>,
     /// Where work goes that would.
     pub(crate) blocking: Rc<dyn Blocking>,
+    /// Where tenants are charged for what they publish, if they are.
+    pub(crate) quotas: Option<Rc<Quotas>>,
 }
 
 /// The running listener. Lives on its core.
@@ -176,6 +181,7 @@ impl KafkaCore {
             clock,
             stalls,
             blocking,
+            quotas,
         } = surroundings;
         let log = ProtocolLog::new(Rc::clone(&clock));
         let handshakes = plan.security.tls.map(|config| {
@@ -190,6 +196,7 @@ impl KafkaCore {
             log: log.clone(),
             blocking,
             stalls,
+            quota: quotas.map(|quotas| quotas as Rc<dyn PublishQuota>),
             producer_ids: plan.producer_ids,
             clock,
             timer: Rc::new(CoreTimer),

@@ -39,6 +39,7 @@ mod mailbox;
 mod ports;
 mod probe;
 mod prober;
+mod quotas;
 mod readiness;
 mod reload;
 mod rfc3339;

@@ -1,6 +1,7 @@
 //! What a request leads to.
 
 use crate::codec::{Errors, Writer};
+use crate::mute::Throttle;
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 
@@ -13,9 +14,11 @@ pub(crate) enum Outcome {
         pieces: Vec<Bytes>,
         /// The errors it tells.
         errors: Errors,
+        /// How long it tells its client to wait.
+        throttle: Throttle,
     },
-    /// Nothing is sent: a Produce with `acks=0`.
-    Silence,
+    /// Nothing is sent: a Produce with `acks=0`. Its client is to wait all the same.
+    Silence(Throttle),
     /// The connection is closed, since the peer could not be told what went wrong in another way.
     /// What was answered before is still sent. The reason has been logged.
     Close,
@@ -26,15 +29,37 @@ impl Outcome {
     pub(crate) fn written(writer: Writer) -> Self {
         Self::Answer {
             errors: writer.errors(),
+            throttle: Throttle::default(),
             pieces: writer.finish(),
+        }
+    }
+
+    /// The same answer, which tells its client to wait.
+    pub(crate) fn throttled(self, throttle: Throttle) -> Self {
+        match self {
+            Self::Answer {
+                pieces,
+                errors,
+                throttle: _,
+            } => Self::Answer {
+                pieces,
+                errors,
+                throttle,
+            },
+            Self::Silence(_) => Self::Silence(throttle),
+            Self::Close => Self::Close,
         }
     }
 
     /// Bytes to be sent.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Answer { pieces, errors: _ } => pieces.iter().map(Bytes::len).sum(),
-            Self::Silence | Self::Close => 0,
+            Self::Answer {
+                pieces,
+                errors: _,
+                throttle: _,
+            } => pieces.iter().map(Bytes::len).sum(),
+            Self::Silence(_) | Self::Close => 0,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::frame::{FrameError, Inbox};
 use crate::in_flight::InFlight;
 use crate::log::{Asked, Line};
 use crate::metrics::{KafkaMetrics, Refused};
+use crate::mute::{Mute, Throttle};
 use crate::outbox::Outbox;
 use crate::pulse::{Ending, Holding, Pulse};
 use crate::request::RequestError;
@@ -105,6 +106,8 @@ struct Connection<S, B> {
     /// A request that those behind it wait for, as while it is handed to its shards.
     underway: Option<Underway>,
     in_flight: InFlight,
+    /// Whether the tenant has to pay first for what it has published.
+    mute: Mute,
     /// The ends of long polls that may still wait.
     polls: Vec<Signal>,
     drained: Raised,
@@ -146,6 +149,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             underway: None,
+            mute: Mute::default(),
             polls: Vec::new(),
             asked: VecDeque::new(),
             last: None,
@@ -189,18 +193,20 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             self.stop();
         }
         let polled = self.rounds(cx);
-        // Waiting for memory it is not read, so it cannot go on.
-        let busy = !self.is_unburdened() || self.inbound.is_waiting();
+        // Waiting for memory, or muted, it is not read, so it cannot go on.
+        let busy = !self.is_unburdened() || self.inbound.is_waiting() || self.mute.is_on();
         self.pulse.show(busy, self.holding());
         polled
     }
 
-    /// What it holds for its peer to go on with. A request that is here whole waits for others. An
-    /// answer that waits for one before it is held, whoever that one waits for.
+    /// What it holds for its peer to go on with. A request that is here whole waits for others, and
+    /// one that is muted half way for its time. An answer that waits for one before it is held,
+    /// whoever that one waits for.
     fn holding(&self) -> Holding {
         let whole = self.inbox.whole_frame(self.request_bytes_max());
+        let is_awaited = whole.is_none() && !self.mute.is_on();
         Holding {
-            request_bytes: whole.map_or(self.reserved_bytes, |_| 0),
+            request_bytes: if is_awaited { self.reserved_bytes } else { 0 },
             answer_bytes: self.outbox.held_bytes() + self.in_flight.ready_bytes(),
         }
     }
@@ -228,12 +234,13 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     /// Does what can be done without waiting; whether anything was. Where it was not, every source
     /// of progress holds the waker.
     fn round(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let unmuted = self.mute.poll_end(cx);
         let came_further = self.poll_underway(cx);
         let begun = self.begin_requests();
         let answered = self.poll_answers(cx);
         let sent = self.poll_send(cx)?;
         let received = self.poll_recv(cx)?;
-        Ok(came_further || begun || answered || sent || received)
+        Ok(unmuted || came_further || begun || answered || sent || received)
     }
 
     /// Whether every request begun is answered, and every answer sent.
@@ -262,7 +269,11 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             };
             let asked = self.asked.pop_front();
             match outcome {
-                Outcome::Answer { pieces, errors } => {
+                Outcome::Answer {
+                    pieces,
+                    errors,
+                    throttle,
+                } => {
                     // Given back as it is sent.
                     charge.hand_over();
                     for piece in pieces {
@@ -271,8 +282,9 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                     let (api, begun) = asked.expect("every answer is one to a request");
                     let now = self.context.clock.monotonic();
                     self.context.metrics.answered(api, &errors, begun, now);
+                    self.hold_back(throttle);
                 }
-                Outcome::Silence => {}
+                Outcome::Silence(throttle) => self.hold_back(throttle),
                 Outcome::Close => {
                     self.context.metrics.protocol_errors.increment();
                     self.stop();
@@ -304,6 +316,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let request_bytes_max = self.request_bytes_max();
         if !self.reading
+            || self.mute.is_on()
             || self.underway.is_some()
             || self.inbox.whole_frame(request_bytes_max).is_some()
             || self.outbox.bytes() >= OUTBOUND_BYTES_PER_CONNECTION_MAX
@@ -345,9 +358,19 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         Poll::Ready(())
     }
 
+    /// Reads and begins nothing for as long as an answer has said, from when it is in line to be sent
+    /// (claim 172). What was begun is still answered. What the peer sends meanwhile stays with the
+    /// kernel, and a connection that is to end ends at once.
+    fn hold_back(&mut self, throttle: Throttle) {
+        if self.reading {
+            self.mute.extend(throttle, &self.context);
+        }
+    }
+
     /// Takes no further request. What was begun is still answered.
     fn stop(&mut self) {
         self.reading = false;
+        self.mute = Mute::default();
         self.inbox = Inbox::default();
         self.inbound
             .release(std::mem::take(&mut self.reserved_bytes));

@@ -4,7 +4,9 @@ use crate::log::ProtocolLog;
 use crate::metrics::KafkaMetrics;
 use crate::signal::Signal;
 use felix_core::topology::Topology;
-use felix_core::{Auth, Blocking, Catalog, Clock, Memory, ProducerIds, Stalls, Timer};
+use felix_core::{
+    Auth, Blocking, Catalog, Clock, Memory, ProducerIds, PublishQuota, Stalls, Timer,
+};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -52,6 +54,8 @@ pub struct Context<S> {
     pub topology: Rc<Topology>,
     /// Who may do what.
     pub auth: Rc<dyn Auth>,
+    /// What tenants publish is charged here; `None`: as much as they like.
+    pub quota: Option<Rc<dyn PublishQuota>>,
     /// The ids of this core's idempotent producers.
     pub producer_ids: ProducerIds,
     /// What time it is.

@@ -20,6 +20,7 @@ mod handler;
 mod in_flight;
 mod log;
 mod metrics;
+mod mute;
 mod outbox;
 mod pulse;
 mod request;

@@ -83,6 +83,12 @@ pub struct KafkaMetrics {
     pub produce_bytes: Counter,
     /// Bytes of records handed to consumers.
     pub fetch_bytes: Counter,
+    /// Produces after which a connection was not read for a while.
+    pub throttles: Counter,
+    /// What these came to, as clients were told it.
+    pub throttle_ms: Counter,
+    /// Connections that are not read now, since their tenant is over its budget.
+    pub throttled_connections: Gauge,
 }
 
 impl KafkaMetrics {
@@ -103,6 +109,9 @@ impl KafkaMetrics {
             produce_records: Counter::default(),
             produce_bytes: Counter::default(),
             fetch_bytes: Counter::default(),
+            throttles: Counter::default(),
+            throttle_ms: Counter::default(),
+            throttled_connections: Gauge::default(),
         }
     }
 
@@ -128,6 +137,27 @@ impl KafkaMetrics {
         for (_, counter) in counters.filter(|(known, _)| **known == reason) {
             counter.increment();
         }
+    }
+
+    /// What came of tenants that published more than they may.
+    fn throttling(&self, take: &mut dyn FnMut(Sample)) {
+        take(gauged(
+            "felix_kafka_throttled_connections",
+            "Connections not read now, since their tenant has published more than it may.",
+            &self.throttled_connections,
+        ));
+        take(counted(
+            "felix_kafka_throttles_total",
+            "Produces by which a tenant went over its budget.",
+            None,
+            &self.throttles,
+        ));
+        take(counted(
+            "felix_kafka_throttle_ms_total",
+            "Milliseconds that clients were told to wait for it.",
+            None,
+            &self.throttle_ms,
+        ));
     }
 
     /// Refusals for this reason so far.
@@ -163,6 +193,21 @@ fn counted(
     }
 }
 
+/// A gauge as a sample.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "scrapes carry floating-point numbers"
+)]
+fn gauged(name: &'static str, help: &'static str, gauge: &Gauge) -> Sample {
+    Sample {
+        name,
+        help,
+        kind: Kind::Gauge,
+        labels: Vec::new(),
+        value: gauge.value() as f64,
+    }
+}
+
 /// Parts of records that were not kept. Nothing is dropped today; the name is here so that an alert on
 /// it can stand.
 fn dropped(take: &mut dyn FnMut(Sample)) {
@@ -188,17 +233,8 @@ impl Metrics for KafkaMetrics {
             let label = Some(("reason", reason.label()));
             take(counted("felix_kafka_refused_total", help, label, counter));
         }
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "scrapes carry floating-point numbers"
-        )]
-        take(Sample {
-            name: "felix_kafka_connections",
-            help: "Connections served now.",
-            kind: Kind::Gauge,
-            labels: Vec::new(),
-            value: self.connections.value() as f64,
-        });
+        let help = "Connections served now.";
+        take(gauged("felix_kafka_connections", help, &self.connections));
         for (name, help, counter) in [
             (
                 "felix_kafka_authenticated_total",
@@ -249,6 +285,7 @@ impl Metrics for KafkaMetrics {
             take(counted(name, help, None, counter));
         }
         dropped(take);
+        self.throttling(take);
     }
 
     fn distributions(&self, now: Monotonic, take: &mut dyn FnMut(Distribution)) {

@@ -4,7 +4,7 @@ use crate::in_flight::Load;
 use felix_core::Memory;
 use felix_core::limits::{
     FETCH_BYTES_MAX, FETCHES_IN_FLIGHT_PER_CONNECTION_MAX, OUTBOUND_BYTES_PER_CONNECTION_MAX,
-    PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX, REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
+    REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
 };
 use felix_core::memory::PARTS_OF_ANSWERS;
 
@@ -23,6 +23,8 @@ pub(crate) struct Room<'a> {
     pub(crate) load: Load,
     /// Bytes of answers on their way to the peer.
     pub(crate) outbox_bytes: usize,
+    /// Bytes of produces that may be under way together; one may be larger.
+    pub(crate) produce_bytes_max: usize,
     /// Whether the request that is next has been paid for.
     pub(crate) paid: bool,
 }
@@ -34,8 +36,7 @@ impl Room<'_> {
         load.requests < REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
             && load.fetches < FETCHES_IN_FLIGHT_PER_CONNECTION_MAX
             && load.answer_bytes + self.outbox_bytes < OUTBOUND_BYTES_PER_CONNECTION_MAX
-            && (load.produce_bytes == 0
-                || load.produce_bytes + bytes <= PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX)
+            && (load.produce_bytes == 0 || load.produce_bytes + bytes <= self.produce_bytes_max)
             && self.memory_has(bytes)
     }
 

@@ -12,6 +12,7 @@ mod nearest;
 #[cfg(test)]
 mod page;
 mod print;
+mod publish;
 mod resolved;
 mod setting;
 mod source;

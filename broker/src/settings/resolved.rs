@@ -1,6 +1,7 @@
 //! The settings as the broker uses them, once they are known to go together.
 
 use super::SettingsError;
+use super::publish;
 use super::source::GivenValues;
 use super::table::{DEV, LOG, find};
 use super::tls::{self, Tls};
@@ -8,6 +9,7 @@ use super::value::{Checked, refusal};
 use crate::catalog_file::StreamDefaults;
 use crate::cpus::CpuList;
 use crate::ports;
+use felix_core::quota::Budgets;
 use felix_core::topology::Address;
 use felix_core::{BrokerId, Durability, Retention};
 use felix_shard::DirtyBounds;
@@ -29,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) rack: Option<String>,
     /// The Kafka listener, if there is one.
     pub(crate) kafka: Option<Kafka>,
+    /// What tenants may publish, if that has a bound.
+    pub(crate) publish: Option<Budgets>,
     /// Certificates and what TLS may be, for all listeners that use it.
     pub(crate) tls: Tls,
     /// Where and how logs are kept.
@@ -166,6 +170,7 @@ impl Settings {
             broker: BrokerId(fits(values.number("FELIX_BROKER_ID"))),
             rack: values.text("FELIX_RACK"),
             kafka: kafka(&values)?,
+            publish: publish::resolve(&values)?,
             tls: tls::resolve(&values)?,
             storage: storage(&values)?,
             catalog_file: values.text("FELIX_CATALOG_FILE").map(PathBuf::from),

@@ -242,6 +242,29 @@ pub(crate) static TABLE: &[Setting] = &[
     .or("600000")
     .unit("ms"),
     setting(
+        "FELIX_TENANT_PUBLISH_BYTES_PER_SEC",
+        number(1, 1 << 40),
+        "What each tenant may publish, in bytes of batches as they are stored. What is more is \
+         written, and the connection that brought it is told to wait, and not read meanwhile.",
+    )
+    .unset("as much as it likes")
+    .unit("bytes/s"),
+    setting(
+        "FELIX_TENANT_PUBLISH_BURST_BYTES",
+        number(1, 1 << 50),
+        "What a tenant that has rested may publish at once on top of that.",
+    )
+    .unset("one second's worth")
+    .unit("bytes"),
+    setting(
+        "FELIX_TENANT_PUBLISH_MAX_THROTTLE_MS",
+        number(1, 3_600_000),
+        "How long a connection is held back at most for one produce; what its tenant owes then stays \
+         owed. Below the request timeout of its clients, which requests that were sent before wait for.",
+    )
+    .or("20000")
+    .unit("ms"),
+    setting(
         "FELIX_DURABLE_STORAGE_DIR",
         Kind::Path,
         "The directory of the logs. One broker at a time.",

@@ -13,6 +13,7 @@ use crate::codec::{
 };
 use crate::log::{Asked, Line};
 use crate::metrics::Refused;
+use crate::mute::Throttle;
 use crate::request::{Api, Reply, Request};
 use crate::sasl::{Exchange, NO_REAUTHENTICATION, PLAIN, Plain, Step};
 use bytes::Bytes;
@@ -126,11 +127,12 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                 Handled::Done(Outcome::Answer {
                     pieces: vec![RAW_SUCCESS],
                     errors: Errors::default(),
+                    throttle: Throttle::default(),
                 })
             }
             Err(cause) => {
                 self.fail(RAW, &cause);
-                self.held_back(Outcome::Silence)
+                self.held_back(Outcome::Silence(Throttle::default()))
             }
         }
     }

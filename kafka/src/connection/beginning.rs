@@ -12,6 +12,7 @@ use crate::room::Room;
 use crate::signal::Signal;
 use crate::turn::BYTES_PER_TURN_MAX;
 use bytes::BytesMut;
+use felix_core::limits::PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX;
 use felix_core::{ByteStream, Shards};
 use futures_util::future::LocalBoxFuture;
 use std::rc::Rc;
@@ -34,7 +35,11 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     pub(super) fn begin_requests(&mut self) -> bool {
         let mut bytes = 0;
         let mut begun = false;
-        while bytes < BYTES_PER_TURN_MAX && self.underway.is_none() && !self.turn.is_spent() {
+        while bytes < BYTES_PER_TURN_MAX
+            && self.underway.is_none()
+            && !self.mute.is_on()
+            && !self.turn.is_spent()
+        {
             // Who has just authenticated may send more than before.
             let bytes_max = self.request_bytes_max();
             let Some(frame_bytes) = self.inbox.whole_frame(bytes_max) else {
@@ -64,8 +69,20 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             memory: &self.context.memory,
             load: self.in_flight.load(),
             outbox_bytes: self.outbox.bytes(),
+            produce_bytes_max: self.produce_bytes_max(),
             paid: self.reserved_bytes > 0,
         }
+    }
+
+    /// Where the tenant has a budget, little is under way that is not charged: it would be written
+    /// before anybody knew that it is too much.
+    fn produce_bytes_max(&self) -> usize {
+        let bytes_max = PRODUCE_BYTES_IN_FLIGHT_PER_CONNECTION_MAX;
+        let (Some(quota), Some(principal)) = (&self.context.quota, &self.session.principal) else {
+            return bytes_max;
+        };
+        let uncharged = quota.uncharged_bytes_max(&principal.tenant);
+        usize::try_from(uncharged).map_or(bytes_max, |uncharged| bytes_max.min(uncharged))
     }
 
     fn begin(&mut self, frame: BytesMut) {

@@ -14,6 +14,7 @@ use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{Asked, NO_TRANSACTIONS, batch_error, shard_error};
 use crate::log::{Line, ProtocolLog};
 use crate::metrics::KafkaMetrics;
+use crate::mute::Throttle;
 use crate::request::{Reply, Request};
 use crate::session::Session;
 use crate::turn::Turn;
@@ -21,6 +22,7 @@ use bytes::BytesMut;
 use felix_core::batch::{Codec, ParsedOnCore};
 use felix_core::blocking::{self, Blocking};
 use felix_core::limits::{BATCH_DECOMPRESSED_BYTES_MAX, REQUEST_DECOMPRESSED_BYTES_MAX};
+use felix_core::quota::{Charged, PublishQuota};
 use felix_core::shards::{Acks, Append, Appended};
 use felix_core::{Action, Batch, BatchError, ShardError, Shards};
 use std::borrow::Cow;
@@ -59,6 +61,7 @@ struct Rest {
     session: Session,
     log: ProtocolLog,
     metrics: Rc<KafkaMetrics>,
+    quota: Option<Rc<dyn PublishQuota>>,
 }
 
 pub(super) fn begin<S: Shards>(
@@ -91,6 +94,7 @@ pub(super) fn begin<S: Shards>(
         session: scope.session.clone(),
         log: scope.context.log.clone(),
         metrics: Rc::clone(&scope.context.metrics),
+        quota: scope.context.quota.clone(),
     };
     let mut parser = Parser {
         version,
@@ -111,9 +115,9 @@ pub(super) fn begin<S: Shards>(
             Some(acks) if !appends.is_empty() => {
                 let shards = &asker.context.shards;
                 let committed = shards.append_until(appends, acks, deadline).await;
-                Handled::Waiting(Box::pin(async move { rest.finish(committed.await) }))
+                Handled::Waiting(Box::pin(async move { rest.finish(committed.await).await }))
             }
-            Some(_) | None => Handled::Done(rest.finish(Vec::new())),
+            Some(_) | None => Handled::Done(rest.unwritten()),
         }
     };
     Ok(Handled::First(Box::pin(hand_over)))
@@ -326,18 +330,48 @@ impl Rest {
         (self, appends)
     }
 
-    fn finish(self, results: Vec<Result<Appended, ShardError>>) -> Outcome {
-        let Self {
-            plan,
-            reply,
-            answered,
-            session,
-            log,
-            metrics,
-        } = self;
-        let topics = plan.answer(results, |sent, result| answer(&metrics, sent, result));
-        if answered {
-            return respond(reply, topics);
+    /// The answer where no shard was given anything.
+    fn unwritten(mut self) -> Outcome {
+        let plan = std::mem::replace(&mut self.plan, Plan::new());
+        self.outcome(plan.refused(), Throttle::default())
+    }
+
+    /// The answer, once what the shards took is charged.
+    async fn finish(mut self, results: Vec<Result<Appended, ShardError>>) -> Outcome {
+        let plan = std::mem::replace(&mut self.plan, Plan::new());
+        let mut bytes = 0;
+        let topics = plan.answer(results, |sent, result| {
+            if result.is_ok() {
+                bytes += size(sent);
+            }
+            answer(&self.metrics, sent, result)
+        });
+        let throttle = self.charge(bytes).await;
+        self.outcome(topics, throttle)
+    }
+
+    /// Charges the tenant with what was written, whatever is left of its budget (claim 171).
+    async fn charge(&self, bytes: u64) -> Throttle {
+        let (Some(quota), Some(principal)) = (&self.quota, &self.session.principal) else {
+            return Throttle::default();
+        };
+        if bytes == 0 {
+            return Throttle::default();
+        }
+        let throttle = match quota.charge(&principal.tenant, bytes) {
+            Charged::At(throttle) => throttle,
+            Charged::Asked(answer) => answer.await,
+        };
+        Throttle::of(throttle)
+    }
+
+    fn outcome(
+        self,
+        topics: Vec<AnsweredTopic<Partition<'static>>>,
+        throttle: Throttle,
+    ) -> Outcome {
+        if self.answered {
+            return respond(self.reply, topics, throttle);
         }
         // acks=0: no byte goes back, and closing is the one way to tell that records were lost
         // (T63).
@@ -347,7 +381,7 @@ impl Rest {
             Some((&topic.name, failed))
         });
         let Some((topic, failed)) = failed else {
-            return Outcome::Silence;
+            return Outcome::Silence(throttle);
         };
         let reason = format!(
             "acks=0, and {topic} partition {} failed with {:?}: {}",
@@ -355,9 +389,15 @@ impl Rest {
             failed.error_code,
             words(failed),
         );
-        log.tell(Line::Lost, &session, &reply, &reason);
+        self.log
+            .tell(Line::Lost, &self.session, &self.reply, &reason);
         Outcome::Close
     }
+}
+
+/// Bytes of a batch, as they are counted and charged.
+fn size(sent: Sent) -> u64 {
+    u64::try_from(sent.bytes).expect("a size fits 64 bits")
 }
 
 /// Why a partition failed, for the log.
@@ -380,9 +420,7 @@ fn answer(
     match result {
         Ok(appended) => {
             metrics.produce_records.add(sent.records);
-            metrics
-                .produce_bytes
-                .add(u64::try_from(sent.bytes).expect("a size fits 64 bits"));
+            metrics.produce_bytes.add(size(sent));
             Partition {
                 base_offset: appended.base_offset.to_wire(),
                 log_append_time_ms: appended.append_time.map_or(-1, |time| time.0),
@@ -403,7 +441,11 @@ fn answer(
     }
 }
 
-fn respond(reply: Reply, mut topics: Vec<AnsweredTopic<Partition<'static>>>) -> Outcome {
+fn respond(
+    reply: Reply,
+    mut topics: Vec<AnsweredTopic<Partition<'static>>>,
+    throttle: Throttle,
+) -> Outcome {
     let topics = topics
         .iter_mut()
         .map(|topic| Topic {
@@ -413,8 +455,9 @@ fn respond(reply: Reply, mut topics: Vec<AnsweredTopic<Partition<'static>>>) -> 
         .collect();
     let response = Response {
         topics,
-        throttle_time_ms: 0,
+        throttle_time_ms: throttle.to_wire(),
         node_endpoints: Vec::new(),
     };
-    reply.answer(|version, to| response.encode(version, to))
+    let answer = reply.answer(|version, to| response.encode(version, to));
+    answer.throttled(throttle)
 }

@@ -12,7 +12,7 @@ use felix_core::stalls::{Stall, StallBounds};
 use felix_core::topology::{Address, Topology};
 use felix_core::{
     Batch, Blocking, BrokerId, Catalog, Clock, CpuId, Credentials, Generation, Memory, ProducerIds,
-    Rejection, ShardId, Stalls, Stream, StreamId,
+    PublishQuota, Rejection, ShardId, Stalls, Stream, StreamId,
 };
 use felix_core::{Timestamp, batch::BatchBuilder};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Settings, Signal, serve};
@@ -173,6 +173,7 @@ impl Bench {
             catalog: CatalogView::new(Rc::new(Catalog::new(streams).unwrap())),
             topology: Rc::new(Topology::new(BrokerId(1), 2, addresses, Some("rack-a"))),
             auth: Rc::new(ByName(anonymous)),
+            quota: None,
             producer_ids: ProducerIds::from_drawn(PRODUCER_ID),
             clock: Rc::clone(&clock) as Rc<dyn Clock>,
             timer: Rc::new(Timed {
@@ -207,6 +208,14 @@ impl Bench {
         let mut bench = Self::new();
         let context = Rc::get_mut(&mut bench.context).expect("nobody is connected yet");
         context.blocking = blocking;
+        bench
+    }
+
+    /// With tenants that may publish so much.
+    pub(crate) fn with_quota(make: impl FnOnce(Rc<ModelClock>) -> Rc<dyn PublishQuota>) -> Self {
+        let mut bench = Self::new();
+        let context = Rc::get_mut(&mut bench.context).expect("nobody is connected yet");
+        context.quota = Some(make(Rc::clone(&bench.clock)));
         bench
     }
 

@@ -20,6 +20,7 @@ mod model;
 mod order;
 mod pipe;
 mod produce;
+mod quotas;
 mod refusals;
 mod sasl;
 mod timings;
