@@ -68,20 +68,12 @@ impl Siege {
             FreshStream::new("large", 1, "periodic"),
             FreshStream::new("many", MANY, "periodic"),
         ];
-        let kept = (
-            "FELIX_DURABLE_RETENTION_BYTES".to_owned(),
-            RETENTION_BYTES.to_owned(),
-        );
-        let often = (
-            "FELIX_DURABLE_RETENTION_INTERVAL_SECONDS".to_owned(),
-            "1".to_owned(),
-        );
         let broker = FreshBroker::start(
             &self.binary,
             &self.dir,
             &[self.broker_cpu],
             &streams,
-            &[kept, often],
+            &keeping_little(),
         )?;
         let place = Place {
             address: broker.address(),
@@ -141,6 +133,15 @@ impl Siege {
             ..Load::of(Workload::Produce)
         }
     }
+}
+
+/// Or peers would fill the disk.
+fn keeping_little() -> [(String, String); 2] {
+    [
+        ("FELIX_DURABLE_RETENTION_BYTES", RETENTION_BYTES),
+        ("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "1"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 fn comparison() -> Comparison {

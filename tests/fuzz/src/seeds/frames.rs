@@ -72,25 +72,26 @@ pub fn produce(version: i16, id: i32, topic: &str, acks: i16, records: &[u8]) ->
     frame(ApiKey::Produce, version, id, &request)
 }
 
+fn list_offsets(topic: &str) -> oracle::ListOffsetsRequest {
+    let partition = |index, timestamp| {
+        ListOffsetsPartition::default()
+            .with_partition_index(index)
+            .with_current_leader_epoch(-1)
+            .with_timestamp(timestamp)
+    };
+    let topic = ListOffsetsTopic::default()
+        .with_name(topic_name(topic))
+        .with_partitions(vec![partition(0, 5), partition(1, -1), partition(2, -2)]);
+    oracle::ListOffsetsRequest::default().with_topics(vec![topic])
+}
+
 /// A valid request about `topic`.
 #[must_use]
 pub fn request(api: ApiKey, version: i16, id: i32, topic: &str) -> Vec<u8> {
     match api {
         ApiKey::Produce => produce(version, id, topic, 1, &plain(2, Codec::None)),
         ApiKey::Fetch => frame(api, version, id, &fetch(version, topic)),
-        ApiKey::ListOffsets => {
-            let partition = |index, timestamp| {
-                ListOffsetsPartition::default()
-                    .with_partition_index(index)
-                    .with_current_leader_epoch(-1)
-                    .with_timestamp(timestamp)
-            };
-            let topic = ListOffsetsTopic::default()
-                .with_name(topic_name(topic))
-                .with_partitions(vec![partition(0, 5), partition(1, -1), partition(2, -2)]);
-            let request = oracle::ListOffsetsRequest::default().with_topics(vec![topic]);
-            frame(api, version, id, &request)
-        }
+        ApiKey::ListOffsets => frame(api, version, id, &list_offsets(topic)),
         ApiKey::Metadata => {
             let topic = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
             let request = oracle::MetadataRequest::default().with_topics(Some(vec![topic; 2]));
