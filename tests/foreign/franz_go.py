@@ -18,7 +18,9 @@ PREFIX = "foreign.franz-go-"
 # How many topics there are of each number of partitions.
 POOL = {1: 40, 2: 8, 3: 8, 7: 4, 11: 4, 31: 4}
 # What every test that talks to a broker calls, itself or by a helper.
-BROKER = re.compile(r"newTestClient|tmpTopic|tmpNamedTopic|testClientOpts|getSeedBrokers|adm\(\)|KGO_|Seeds\b")
+BROKER = re.compile(
+    r"newTestClient|testClientOpts|tmpTopic|tmpNamedTopic|getSeedBrokers|adm\(\)|KGO_|Seeds\b"
+)
 
 
 class FranzGo(Suite):
@@ -50,10 +52,12 @@ class FranzGo(Suite):
     def run(self, broker):
         wanted = self.wanted()
         names = "|".join(wanted)
+        options = ["-test.v", "-test.parallel=4", f"-test.timeout={SECONDS_MAX}s", f"-test.run=^({names})$"]
+        settings = {"KGO_SEEDS": broker.bootstrap, "KGO_LOG_LEVEL": "none", "FELIX_TOPICS": PREFIX}
         ended = subprocess.run(
-            [BUILT / "kgo.test", "-test.v", "-test.parallel=4", f"-test.timeout={SECONDS_MAX}s", f"-test.run=^({names})$"],
+            [BUILT / "kgo.test", *options],
             cwd=KGO,
-            env=os.environ | {"KGO_SEEDS": broker.bootstrap, "FELIX_TOPICS": PREFIX, "KGO_LOG_LEVEL": "none"},
+            env=os.environ | settings,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -16,8 +16,9 @@ def written(results):
     text = HEAD
     for suite, outcomes in results:
         passed = sum(outcome.state == "passed" for outcome in outcomes.values())
+        failed = len(outcomes) - passed
         others = len(suite.tests) - len(outcomes)
-        text += f"| {suite.name} | {suite.version} | {passed} | {len(outcomes) - passed} | {others} | {len(suite.tests)} |\n"
+        text += f"| {suite.name} | {suite.version} | {passed} | {failed} | {others} | {len(suite.tests)} |\n"
     text += "\nA test counts as not applicable where it is about something that Felix does not have, or not\n"
     text += "about a broker at all. It is not run.\n"
     for suite, outcomes in results:
