@@ -35,3 +35,16 @@ apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
         "$@" </dev/null >/dev/null
 }
+
+# current FOLDER FILE...: whether FOLDER was made from these files, at this place.
+current() {
+    folder=$1
+    shift
+    wanted=$(pwd && cat "$@")
+    [ "$(cat "$folder/made-from.txt" 2>/dev/null)" = "$wanted" ]
+}
+
+# note FOLDER: that it is now made from the files that `current` was asked about.
+note() {
+    printf '%s\n' "$wanted" >"$1/made-from.txt"
+}

@@ -7,19 +7,6 @@ cd "$(dirname "$0")/.."
 . scripts/common.sh
 home=tests/clients
 
-# current FOLDER FILE...: whether FOLDER was made from these files, at this place.
-current() {
-    folder=$1
-    shift
-    wanted=$(pwd && cat "$@")
-    [ "$(cat "$folder/made-from.txt" 2>/dev/null)" = "$wanted" ]
-}
-
-# note FOLDER: that it is now made from the files that `current` was asked about.
-note() {
-    printf '%s\n' "$wanted" >"$1/made-from.txt"
-}
-
 # left_out TOOL CLIENT...: says so, or fails where all must be there.
 left_out() {
     tool=$1

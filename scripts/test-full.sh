@@ -35,14 +35,15 @@ row() {
 
 # keep ROW: the page with this row, and the rows of other parts.
 keep() {
-    others=$(grep -E '^\| (stories|kill9|tests|release) \|' "$page" | grep -v "^| $(echo "$1" | cut -d' ' -f2) |" || true)
+    others=$(grep -E '^\| (stories|kill9|tests|release|foreign) \|' "$page" | grep -v "^| $(echo "$1" | cut -d' ' -f2) |" || true)
     cat >"$page.new" <<PAGE
 # The last full run
 
-\`make test-full\` writes this page: every test with the whole data, in four parts, which can be run one
+\`make test-full\` writes this page: every test with the whole data, in five parts, which can be run one
 by one. \`stories\` are 10,000 simulated ones; \`kill9\` is 100 rounds of kill -9 under load; \`tests\` is
 everything else, with all 336,776 flights through each codec; \`release\` is what has a broker of its own
-once more, on a release build, with 20 rounds.
+once more, on a release build, with 20 rounds; \`foreign\` is what [suites of Kafka clients](foreign-suites.md)
+bring themselves.
 
 | part | when | commit | result | seeds |
 |---|---|---|---|---|
@@ -86,18 +87,22 @@ run() {
     stories) part "$1" cargo test --package felix-shard --lib --locked -- --nocapture simulated:: ;;
     kill9) part "$1" cargo test --package felix-tests --test kill9 --locked -- --nocapture ;;
     tests) part "$1" the_others ;;
+    foreign) part "$1" scripts/foreign-suites.sh ;;
     release) part "$1" cargo test --release --package felix-tests --locked --no-fail-fast -- --nocapture ;;
     *)
-        echo "felix: $1 is no part of the full run; there are stories, kill9, tests and release" >&2
+        echo "felix: $1 is no part of the full run; there are stories, kill9, tests, release and foreign" >&2
         exit 2
         ;;
     esac
 }
 
-scripts/setup-test.sh
-scripts/check.sh
+# The suites of others have a set-up of their own.
+if [ "${PARTS:-}" != foreign ]; then
+    scripts/setup-test.sh
+    scripts/check.sh
+fi
 export FELIX_TESTS_FULL=1
-for name in ${PARTS:-stories kill9 tests release}; do
+for name in ${PARTS:-stories kill9 tests release foreign}; do
     run "$name"
 done
 cat "$page"
