@@ -17,7 +17,7 @@ test:
 	@scripts/check.sh
 	@cargo test --workspace --locked
 
-# Everything, with whole data and all rounds, in parts; takes an hour and writes docs/test-full.md.
+# Everything, with whole data and all rounds, in parts; takes two hours and writes docs/test-full.md.
 # `make test-full PARTS="stories kill9"` runs some of them.
 test-full:
 	@PARTS="$(PARTS)" scripts/test-full.sh

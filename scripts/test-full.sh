@@ -35,14 +35,15 @@ row() {
 
 # keep ROW: the page with this row, and the rows of other parts.
 keep() {
-    others=$(grep -E '^\| (stories|kill9|tests|release|foreign) \|' "$page" | grep -v "^| $(echo "$1" | cut -d' ' -f2) |" || true)
+    others=$(grep -E '^\| (stories|kill9|tests|release|endurance|foreign) \|' "$page" | grep -v "^| $(echo "$1" | cut -d' ' -f2) |" || true)
     cat >"$page.new" <<PAGE
 # The last full run
 
-\`make test-full\` writes this page: every test with the whole data, in five parts, which can be run one
+\`make test-full\` writes this page: every test with the whole data, in six parts, which can be run one
 by one. \`stories\` are 10,000 simulated ones; \`kill9\` is 100 rounds of kill -9 under load; \`tests\` is
 everything else, with all 336,776 flights through each codec; \`release\` is what has a broker of its own
-once more, on a release build, with 20 rounds; \`foreign\` is what [suites of Kafka clients](foreign-suites.md)
+once more, on a release build, with 20 rounds; \`endurance\` is half an hour of clients that come and are
+killed; \`foreign\` is what [suites of Kafka clients](foreign-suites.md)
 bring themselves.
 
 | part | when | commit | result | seeds |
@@ -77,7 +78,8 @@ part() {
 the_others() {
     ended=0
     cargo test --workspace --exclude felix-bench --locked --no-fail-fast -- --nocapture \
-        --skip simulated::promises_hold --skip survives_kill_9 || ended=1
+        --skip simulated::promises_hold --skip survives_kill_9 --skip nothing_is_left_of_clients \
+        || ended=1
     cargo test --package felix-bench --locked --no-fail-fast || ended=1
     return "$ended"
 }
@@ -88,9 +90,13 @@ run() {
     kill9) part "$1" cargo test --package felix-tests --test kill9 --locked -- --nocapture ;;
     tests) part "$1" the_others ;;
     foreign) part "$1" scripts/foreign-suites.sh ;;
-    release) part "$1" cargo test --release --package felix-tests --locked --no-fail-fast -- --nocapture ;;
+    endurance) part "$1" cargo test --release --package felix-tests --test endurance --locked -- --nocapture ;;
+    release)
+        part "$1" cargo test --release --package felix-tests --locked --no-fail-fast -- --nocapture \
+            --skip nothing_is_left_of_clients
+        ;;
     *)
-        echo "felix: $1 is no part of the full run; there are stories, kill9, tests, release and foreign" >&2
+        echo "felix: $1 is no part of the full run; there are stories, kill9, tests, release, endurance and foreign" >&2
         exit 2
         ;;
     esac
@@ -102,7 +108,7 @@ if [ "${PARTS:-}" != foreign ]; then
     scripts/check.sh
 fi
 export FELIX_TESTS_FULL=1
-for name in ${PARTS:-stories kill9 tests release foreign}; do
+for name in ${PARTS:-stories kill9 tests release endurance foreign}; do
     run "$name"
 done
 cat "$page"
