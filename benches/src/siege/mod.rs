@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Requests a second of the client that is measured.
 const RATE: f64 = 2_000.0;
 
-/// Partitions of the topic that peers ask for all at once.
-const MANY: usize = 2_000;
+/// Partitions of the topic that peers ask for all at once: as many as a topic may have.
+const MANY: usize = 1_024;
 
 /// What a shard keeps of what peers write.
 const RETENTION_BYTES: &str = "67108864";
