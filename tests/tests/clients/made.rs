@@ -56,11 +56,12 @@ pub(crate) fn check(broker: &Broker, client: &str, lines: &[Line], faults: &mut 
 /// is idempotent.
 pub(crate) fn check_lost(broker: &Broker, client: &str, lines: &[Line], faults: &mut Vec<String>) {
     let found = read(broker, given::topic(client, "lost"));
-    let lossy = ["lost", "lost-idempotent"];
+    let lossy = ["lost", "lost-idempotent", "forgotten"];
     let wrote = |line: &&Line| line.state == State::Ok && lossy.contains(&line.cell.as_str());
     for line in lines.iter().filter(wrote) {
         let there = values(&found, &line.cell);
-        let wanted: Vec<String> = (0..10).map(|n| format!("{}-{n}", line.cell)).collect();
+        let count = if line.cell == "forgotten" { 3 } else { 10 };
+        let wanted: Vec<String> = (0..count).map(|n| format!("{}-{n}", line.cell)).collect();
         let is_whole = if line.cell == "lost" {
             wanted.iter().all(|value| there.contains(value))
         } else {
