@@ -198,7 +198,8 @@ mod tests {
         let mut inbox = Inbox::default();
         inbox.buffer().extend_from_slice(&[0, 0x16, 0x03, 0x01]);
         assert_eq!(inbox.next(8 << 20), Ok(None));
-        inbox.buffer()[0] = 0x17;
+        inbox.buffer().clear();
+        inbox.buffer().extend_from_slice(&[0x17, 0x16, 0x03, 0x01]);
         let error = inbox.next(8 << 20).unwrap_err();
         assert!(matches!(error, FrameError::TooLarge { .. }), "{error}");
     }

@@ -151,9 +151,8 @@ cell() {
             kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=$extra 2>"$home/said" && not_fatal
         ;;
     forgotten)
-        for at in 0 1 2; do
-            echo "$1-$at" && sleep 0.5
-        done | kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=true 2>"$home/said" && not_fatal
+        numbered "$1" 3 | kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=true \
+            -X batch.num.messages=1 -X max.in.flight=1 2>"$home/said" && not_fatal
         ;;
     *) limit "its program here knows no such cell" ;;
     esac

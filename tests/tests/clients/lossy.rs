@@ -18,7 +18,7 @@ const PRODUCE_VERSION: i16 = 7;
 /// Producer ids that no broker of a test gets to by itself.
 const CROWD_FIRST: i64 = 1 << 60;
 
-/// Why an answer is another one than that to the first of its kind.
+/// Error codes of answers.
 const NO_ERROR: i16 = 0;
 const UNKNOWN_PRODUCER_ID: i16 = 59;
 
@@ -59,7 +59,7 @@ impl Lossy {
         let run = || client.run(&access, &[cell.name]).remove(0);
         drop(self.relay.answers());
         let mut fault = |text: &str| faults.push(format!("{} {}: {text}", client.name, cell.name));
-        let mut line = match cell.happens {
+        let line = match cell.happens {
             Happens::Nothing => run(),
             Happens::AnswersAreLost => {
                 self.relay.lose(LOST_ANSWERS);
@@ -76,7 +76,7 @@ impl Lossy {
         if line.state == State::Ok {
             match cell.name {
                 "lost-idempotent" => first_offsets(&answers, &mut fault),
-                "forgotten" => line.detail = told_of_being_unknown(&answers, &mut fault),
+                "forgotten" => was_unknown(&answers, &mut fault),
                 _ => {}
             }
         }
@@ -118,7 +118,8 @@ fn crowd(port: u16, topic: &'static str) {
     }
 }
 
-/// What was written and not heard of is answered with the same offset when it comes again.
+/// A batch that was written, and whose answer was lost, is answered with the same offset when it comes
+/// again.
 fn first_offsets(answers: &[Acknowledgement], fault: &mut impl FnMut(&str)) {
     for answer in answers.iter().filter(|answer| answer.is_lost) {
         let mut heard = answers.iter().filter(|answer| !answer.is_lost);
@@ -129,12 +130,10 @@ fn first_offsets(answers: &[Acknowledgement], fault: &mut impl FnMut(&str)) {
     }
 }
 
-/// A producer that was forgotten is told so, and what it wrote then.
-fn told_of_being_unknown(answers: &[Acknowledgement], fault: &mut impl FnMut(&str)) -> String {
-    let is_unknown = |answer: &&Acknowledgement| answer.error_code == UNKNOWN_PRODUCER_ID;
-    let count = answers.iter().filter(is_unknown).count();
-    if count == 0 {
+/// A producer that was forgotten is told so.
+fn was_unknown(answers: &[Acknowledgement], fault: &mut impl FnMut(&str)) {
+    let is_unknown = |answer: &Acknowledgement| answer.error_code == UNKNOWN_PRODUCER_ID;
+    if !answers.iter().any(is_unknown) {
         fault(&format!("it was not forgotten: {answers:?}"));
     }
-    format!("it was told {count} times that it is unknown")
 }

@@ -13,11 +13,18 @@ use cells::{CELLS, Cell, Shows};
 use felix_tests::clients::{CLIENTS, Client, Expected, Line, State};
 use felix_tests::{Broker, Stream};
 use lossy::Lossy;
+use std::thread;
 use std::time::Instant;
 use variants::{Secrets, VARIANTS, Variant};
 
 /// Longer than a client takes that asks a few times again after it is told.
 const REFUSED_MS_MAX: u64 = 20_000;
+
+/// Of a variant: its clients, and what is not as it should be.
+struct Found<'a> {
+    outcomes: Vec<Outcome<'a>>,
+    faults: Vec<String>,
+}
 
 /// Of a client in a variant: what each cell told.
 struct Outcome<'a> {
@@ -31,14 +38,30 @@ fn every_client_does_what_is_written_of_it() {
     let expected = Expected::read();
     let clients = present();
     let mut faults = strangers(&expected);
-    let mut sections = Vec::new();
     let secrets = Secrets::new();
-    for variant in VARIANTS {
-        let outcomes = run(variant, &secrets, &clients, &mut faults);
-        for outcome in &outcomes {
-            judge(outcome, &expected, &mut faults);
+    let (bare, secured): (Vec<&Variant>, Vec<&Variant>) =
+        VARIANTS.iter().partition(|variant| variant.is_bare());
+    // Clients mostly wait, so two of them at once take hardly longer than one.
+    let found: Vec<Found<'_>> = thread::scope(|scope| {
+        let lanes = [bare, secured].map(|variants| {
+            scope.spawn(|| -> Vec<_> {
+                let run = |variant| run(variant, &secrets, &clients);
+                variants.into_iter().map(run).collect()
+            })
+        });
+        let found = lanes.into_iter().flat_map(|lane| lane.join());
+        found.flatten().collect()
+    });
+    assert_eq!(found.len(), VARIANTS.len(), "a variant ended early");
+    let mut sections = Vec::new();
+    for (variant, found) in VARIANTS.iter().zip(found) {
+        let tell = |fault| format!("{}: {fault}", variant.protocol);
+        let mut of_variant = found.faults;
+        for outcome in &found.outcomes {
+            judge(outcome, &expected, &mut of_variant);
         }
-        sections.push(page::section(variant, &outcomes, &expected));
+        faults.extend(of_variant.into_iter().map(tell));
+        sections.push(page::section(variant, &found.outcomes, &expected));
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     page::check(&sections, clients.len() == CLIENTS.len());
@@ -72,12 +95,8 @@ fn strangers(expected: &Expected) -> Vec<String> {
 ///
 /// What clients find and what they leave is written and read without TLS and users, by the same
 /// broker in another life, so that no variant needs a second way in.
-fn run<'a>(
-    variant: &Variant,
-    secrets: &Secrets,
-    clients: &[&'a Client],
-    faults: &mut Vec<String>,
-) -> Vec<Outcome<'a>> {
+fn run<'a>(variant: &Variant, secrets: &Secrets, clients: &[&'a Client]) -> Found<'a> {
+    let mut faults = Vec::new();
     let mut broker = Broker::start(&streams(clients));
     let lossy = variant.is_bare().then(|| Lossy::start(clients));
     given::write(&broker);
@@ -94,18 +113,18 @@ fn run<'a>(
         broker: &broker,
         lossy: lossy.as_ref(),
     };
-    let outcomes: Vec<Outcome<'_>> = clients
+    let mut outcomes: Vec<Outcome<'_>> = clients
         .iter()
-        .map(|client| tried.by(client, faults))
+        .map(|client| tried.by(client, &mut faults))
         .collect();
     start_as(&mut broker, settings.iter().map(|(name, _)| (*name, None)));
-    for outcome in &outcomes {
-        made::check(&broker, outcome.client.name, &outcome.lines, faults);
+    for Outcome { client, lines, .. } in &mut outcomes {
+        made::check(&broker, client.name, lines, &mut faults);
         if let Some(lossy) = &lossy {
-            made::check_lost(&lossy.broker, outcome.client.name, &outcome.lines, faults);
+            made::check_lost(&lossy.broker, client.name, lines, &mut faults);
         }
     }
-    outcomes
+    Found { outcomes, faults }
 }
 
 /// Ends a broker in order and starts it again with these settings.
