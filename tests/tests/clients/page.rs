@@ -21,6 +21,9 @@ something is refused, [kafka-compatibility.md](kafka-compatibility.md#clients-on
 and shows Felix's sentence whole. Everything else has a note below its table.
 ";
 
+/// What is tried where not everything is.
+const PART: &str = ": of acks `all`, of the codecs gzip, and of the places to begin the earliest.";
+
 /// A variant's table and notes.
 pub(crate) fn section(variant: &Variant, outcomes: &[Outcome<'_>], expected: &Expected) -> String {
     let mut notes: Vec<String> = Vec::new();
@@ -28,7 +31,11 @@ pub(crate) fn section(variant: &Variant, outcomes: &[Outcome<'_>], expected: &Ex
     let Variant {
         title, protocol, ..
     } = variant;
-    let mut text = format!("\n## {title}\n\n`{protocol}`\n\n| client | version |");
+    let mut text = format!("\n## {title}\n\n`{protocol}`");
+    if !variant.is_bare() {
+        text.push_str(PART);
+    }
+    text.push_str("\n\n| client | version |");
     for column in &columns {
         write!(text, " {column} |").expect("a string takes everything");
     }
