@@ -11,7 +11,7 @@ mod beginning;
 use crate::answer::Outcome;
 use crate::codec::ApiKey;
 use crate::context::Context as Shared;
-use crate::frame::{FrameError, Inbox};
+use crate::frame::{FrameError, Inbox, OtherProtocol};
 use crate::in_flight::InFlight;
 use crate::log::{Asked, Line};
 use crate::metrics::{KafkaMetrics, Refused};
@@ -392,6 +392,8 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             (FrameError::TooLarge { .. }, true) | (FrameError::Negative(_), _) => {
                 Refused::FrameSize
             }
+            (FrameError::Other(OtherProtocol::Tls), _) => Refused::Tls,
+            (FrameError::Other(OtherProtocol::Http), _) => Refused::Http,
         };
         self.context
             .log

@@ -26,37 +26,50 @@ pub(crate) enum FrameError {
         /// The bound.
         bytes_max: usize,
     },
+    /// Where the length should be, another protocol begins.
+    Other(OtherProtocol),
+}
+
+/// What clients speak that come by mistake. Whoever reads the log should not have to decode the
+/// length that its beginning would be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OtherProtocol {
+    /// TLS 1.0 to 1.3.
+    Tls,
+    /// HTTP/1.
+    Http,
+}
+
+impl OtherProtocol {
+    /// The one that begins with these bytes, each of which is far too large a length.
+    fn of(prefix: [u8; PREFIX_BYTES]) -> Option<Self> {
+        match &prefix {
+            // A handshake record (RFC 8446, section 5.1).
+            [0x16, 0x03, ..] => Some(Self::Tls),
+            b"GET " | b"PUT " | b"POST" | b"HEAD" | b"OPTI" | b"DELE" | b"CONN" => Some(Self::Http),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Negative(length) => write!(f, "the request's length is {length}"),
-            Self::TooLarge { bytes, bytes_max } => {
-                write!(
-                    f,
-                    "the request has {bytes} bytes; at most {bytes_max} are allowed"
-                )?;
-                match other_protocol(*bytes) {
-                    Some(protocol) => write!(f, " (these bytes begin {protocol}, not Kafka)"),
-                    None => Ok(()),
-                }
-            }
+            Self::TooLarge { bytes, bytes_max } => write!(
+                f,
+                "the request has {bytes} bytes; at most {bytes_max} are allowed"
+            ),
+            Self::Other(OtherProtocol::Tls) => f.write_str(
+                "the client speaks TLS to a listener without it: these bytes begin a TLS \
+                 handshake, not Kafka; set FELIX_KAFKA_TLS=true here, or security.protocol to \
+                 PLAINTEXT or SASL_PLAINTEXT in the client",
+            ),
+            Self::Other(OtherProtocol::Http) => f.write_str(
+                "the client speaks HTTP to a listener for Kafka: these bytes begin an HTTP \
+                 request, not Kafka; /metrics and /ready are at FELIX_BROKER_METRICS_BIND",
+            ),
         }
-    }
-}
-
-/// What a length that is none says: clients of other protocols come by mistake, and whoever reads
-/// the log should not have to decode numbers.
-fn other_protocol(length: usize) -> Option<&'static str> {
-    match u32::try_from(length).ok()?.to_be_bytes() {
-        // A handshake record of TLS 1.0 to 1.3 (RFC 8446, section 5.1).
-        [0x16, 0x03, ..] => Some("a TLS handshake"),
-        prefix => [
-            *b"GET ", *b"PUT ", *b"POST", *b"HEAD", *b"OPTI", *b"DELE", *b"CONN",
-        ]
-        .contains(&prefix)
-        .then_some("an HTTP request"),
     }
 }
 
@@ -82,7 +95,11 @@ impl Inbox {
             return Err(FrameError::Negative(length));
         };
         if bytes > bytes_max {
-            return Err(FrameError::TooLarge { bytes, bytes_max });
+            let error = match OtherProtocol::of(*prefix) {
+                Some(other) => FrameError::Other(other),
+                None => FrameError::TooLarge { bytes, bytes_max },
+            };
+            return Err(error);
         }
         Ok(Some(bytes))
     }
@@ -169,19 +186,22 @@ mod tests {
     #[test]
     fn a_client_of_another_protocol_is_recognised_by_its_first_bytes() {
         for (bytes, protocol) in [
-            (&b"GET / HTTP/1.1"[..], "an HTTP request"),
-            (&[0x16, 0x03, 0x01, 0x02, 0x00], "a TLS handshake"),
+            (&b"GET / HTTP/1.1"[..], OtherProtocol::Http),
+            (b"POST", OtherProtocol::Http),
+            (&[0x16, 0x03, 0x01, 0x02, 0x00], OtherProtocol::Tls),
         ] {
             let mut inbox = Inbox::default();
             inbox.buffer().extend_from_slice(bytes);
-            let error = inbox.next(1 << 20).unwrap_err().to_string();
-            assert!(error.contains(protocol), "{error}");
+            assert_eq!(inbox.next(1 << 20), Err(FrameError::Other(protocol)));
         }
-        let large = FrameError::TooLarge {
-            bytes: 9 << 20,
-            bytes_max: 8 << 20,
-        };
-        assert!(!large.to_string().contains("not Kafka"));
+        // What may be a length is one.
+        let mut inbox = Inbox::default();
+        inbox.buffer().extend_from_slice(&[0, 0x16, 0x03, 0x01]);
+        assert_eq!(inbox.next(8 << 20), Ok(None));
+        inbox.buffer().clear();
+        inbox.buffer().extend_from_slice(&[0x17, 0x16, 0x03, 0x01]);
+        let error = inbox.next(8 << 20).unwrap_err();
+        assert!(matches!(error, FrameError::TooLarge { .. }), "{error}");
     }
 
     proptest! {

@@ -22,6 +22,10 @@ pub enum Refused {
     UnauthenticatedFrameSize,
     /// A request over the bound after authentication, or one of negative length.
     FrameSize,
+    /// TLS at a listener without it.
+    Tls,
+    /// HTTP.
+    Http,
     /// An API, or a version of one, that is not served.
     Version,
     /// Bytes that are not what their API and version say.
@@ -30,13 +34,15 @@ pub enum Refused {
 
 impl Refused {
     /// Every reason, in the order of the counters.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::ConnectionLimit,
         Self::PerIpLimit,
         Self::AuthTimeout,
         Self::Authentication,
         Self::UnauthenticatedFrameSize,
         Self::FrameSize,
+        Self::Tls,
+        Self::Http,
         Self::Version,
         Self::Malformed,
     ];
@@ -51,6 +57,8 @@ impl Refused {
             Self::Authentication => "authentication",
             Self::UnauthenticatedFrameSize => "unauthenticated_frame_size",
             Self::FrameSize => "frame_size",
+            Self::Tls => "tls",
+            Self::Http => "http",
             Self::Version => "version",
             Self::Malformed => "malformed",
         }

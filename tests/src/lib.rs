@@ -29,7 +29,6 @@ pub mod kcat;
 mod metrics;
 mod ports;
 mod process;
-mod proxy;
 pub mod python;
 mod random;
 mod record;
@@ -52,11 +51,12 @@ pub use files::files;
 pub use held_disk::{Failing, HeldDisk, Hold};
 pub use metrics::Metrics;
 pub use process::{Finished, Process, SIGINT, SIGKILL, SIGTERM};
-pub use proxy::Proxy;
 pub use random::Random;
 pub use record::Record;
-pub use relay::Relay;
-pub use scale::{codec_bytes, endurance, flights_rows, is_strict, kill_rounds, traced_answers};
+pub use relay::{Acknowledgement, Relay};
+pub use scale::{
+    codec_bytes, endurance, flights_rows, is_full, is_strict, kill_rounds, traced_answers,
+};
 pub use shared::Shared;
 pub use small_disk::{FileSystem, SmallDisk};
 pub use stream::{Kept, Policy, Stream};

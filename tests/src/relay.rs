@@ -1,46 +1,89 @@
-//! A relay between clients and a broker that loses acknowledgements.
+//! A relay between clients and a broker that loses acknowledgements: what a network does to
+//! producers.
 
-use std::collections::HashSet;
+use crate::clock::eventually;
+use bytes::Bytes;
+use kafka_protocol::messages::{ProduceResponse, ResponseHeader};
+use kafka_protocol::protocol::{Decodable, HeaderVersion};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 /// The API key of Produce.
 const PRODUCE: [u8; 2] = [0, 0];
 
-/// Hands frames on as they come, except for answers to Produce that it is told to lose: it swallows
+/// Larger than any frame of a test.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// How often a request that is held looks whether it still is.
+const HELD_STEP: Duration = Duration::from_millis(5);
+
+/// Hands frames on as they come, except for answers to Produce that are due to be lost: it swallows
 /// the answer and cuts the connection, as a network does that fails between the write and the
-/// acknowledgement. Only without TLS can it tell frames apart.
+/// acknowledgement. Only without TLS can it tell frames apart. Ends when dropped.
 #[derive(Debug)]
 pub struct Relay {
     port: u16,
     state: Arc<State>,
+    answers: Receiver<Acknowledgement>,
+}
+
+/// An answer to Produce that has come from the broker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acknowledgement {
+    /// Its client has not heard of it.
+    pub is_lost: bool,
+    /// The code of its first partition.
+    pub error_code: i16,
+    /// The offset of that partition's first record.
+    pub base_offset: i64,
 }
 
 #[derive(Debug, Default)]
 struct State {
     broker_port: AtomicU16,
+    /// The next answers to Produce to lose, so many.
     to_lose: AtomicU32,
+    /// One in so many answers is lost; 0: none is.
+    lost_every: AtomicU64,
+    answers: AtomicU64,
+    lost: AtomicU64,
+    /// So many requests to Produce go on, and then one is held; 0: none is.
+    until_held: AtomicU32,
+    is_holding: AtomicBool,
+    ended: AtomicBool,
 }
 
+/// A Produce on its way: its version and correlation id.
+type Asked = (i16, [u8; 4]);
+
 impl Relay {
-    /// Listens on a port of its own, and hands on once it knows to whom.
+    /// Listens on a port of its own, and loses nothing until it is told to.
     #[must_use]
     pub fn listen() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
+        let (tell, answers) = channel();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let state = Arc::clone(&shared);
-                thread::spawn(move || serve(client, state));
+                if shared.ended.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (state, tell) = (Arc::clone(&shared), tell.clone());
+                thread::spawn(move || serve(client, state, &tell));
             }
         });
-        Self { port, state }
+        Self {
+            port,
+            state,
+            answers,
+        }
     }
 
     /// Where clients find it.
@@ -64,21 +107,94 @@ impl Relay {
     pub fn left_to_lose(&self) -> u32 {
         self.state.to_lose.load(Ordering::SeqCst)
     }
+
+    /// From now on one in so many answers to Produce is lost; 0: none.
+    pub fn lose_one_in(&self, every: u64) {
+        self.state.lost_every.store(every, Ordering::SeqCst);
+    }
+
+    /// Answers that were lost so far.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.state.lost.load(Ordering::SeqCst)
+    }
+
+    /// The answers to Produce since this was asked last, in the order in which they came.
+    #[must_use]
+    pub fn answers(&self) -> Vec<Acknowledgement> {
+        self.answers.try_iter().collect()
+    }
+
+    /// Holds the second request to Produce from now on, until it has let it go.
+    pub fn hold_second(&self) {
+        self.state.until_held.store(2, Ordering::SeqCst);
+    }
+
+    /// Waits until one is held; whether it is. It may be that none comes.
+    #[must_use]
+    pub fn is_holding(&self, mut none_comes: impl FnMut() -> bool) -> bool {
+        let is_holding = || self.state.is_holding.load(Ordering::SeqCst);
+        eventually("a request is held", || is_holding() || none_comes());
+        is_holding()
+    }
+
+    /// Lets go what is held, and holds nothing more.
+    pub fn let_go(&self) {
+        self.state.until_held.store(0, Ordering::SeqCst);
+        self.state.is_holding.store(false, Ordering::SeqCst);
+    }
 }
 
-fn serve(client: TcpStream, state: Arc<State>) {
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.state.ended.store(true, Ordering::SeqCst);
+        self.let_go();
+        // It is accepting: one more connection has it look.
+        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
+    }
+}
+
+impl State {
+    /// Whether the answer that has come is to be lost.
+    fn is_due(&self) -> bool {
+        let one_less = |left: u32| left.checked_sub(1);
+        let is_next = (self.to_lose)
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+            .is_ok();
+        let every = self.lost_every.load(Ordering::SeqCst);
+        let is_turn = every > 0 && self.answers.fetch_add(1, Ordering::SeqCst) % every == every - 1;
+        is_next || is_turn
+    }
+
+    /// Waits with the request that is to be held.
+    fn hold(&self) {
+        let one_less = |left: u32| left.checked_sub(1);
+        let before = (self.until_held).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        if before != Ok(1) {
+            return;
+        }
+        self.is_holding.store(true, Ordering::SeqCst);
+        while self.is_holding.load(Ordering::SeqCst) {
+            thread::sleep(HELD_STEP);
+        }
+    }
+}
+
+fn serve(client: TcpStream, state: Arc<State>, tell: &Sender<Acknowledgement>) {
     let port = state.broker_port.load(Ordering::SeqCst);
+    // A broker that is down is a connection that ends at once.
     let Ok(broker) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
         return;
     };
     let (send, produces) = channel();
     let (from, to) = (clone(&client), clone(&broker));
+    let holding = Arc::clone(&state);
     thread::spawn(move || {
         // Whichever side ends first, the other sees it.
-        drop(requests(&from, &to, &send));
+        drop(requests(&from, &to, &send, &holding));
         drop(to.shutdown(Shutdown::Both));
     });
-    drop(answers(&broker, &client, &produces, &state));
+    drop(answers(&broker, &client, &produces, &state, tell));
     drop(broker.shutdown(Shutdown::Both));
     drop(client.shutdown(Shutdown::Both));
 }
@@ -88,14 +204,21 @@ fn clone(stream: &TcpStream) -> TcpStream {
 }
 
 /// Tells of each Produce before the broker sees it.
-fn requests(mut from: &TcpStream, mut to: &TcpStream, send: &Sender<[u8; 4]>) -> io::Result<()> {
+fn requests(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    send: &Sender<Asked>,
+    state: &State,
+) -> io::Result<()> {
     loop {
         let frame = frame(&mut from)?;
         // Length, API key, version, correlation id.
         if frame.len() >= 12 && frame[4..6] == PRODUCE {
+            state.hold();
+            let version = i16::from_be_bytes([frame[6], frame[7]]);
             let correlation = frame[8..12].try_into().expect("four bytes");
             // Nobody to tell is nobody to lose it for: the other side has ended.
-            send.send(correlation).unwrap_or_default();
+            send.send((version, correlation)).unwrap_or_default();
         }
         to.write_all(&frame)?;
     }
@@ -104,23 +227,41 @@ fn requests(mut from: &TcpStream, mut to: &TcpStream, send: &Sender<[u8; 4]>) ->
 fn answers(
     mut from: &TcpStream,
     mut to: &TcpStream,
-    produces: &Receiver<[u8; 4]>,
+    produces: &Receiver<Asked>,
     state: &State,
+    tell: &Sender<Acknowledgement>,
 ) -> io::Result<()> {
-    let mut waiting = HashSet::new();
+    // With acks=0 there is no answer, so what was asked is found by its correlation id.
+    let mut waiting: Vec<Asked> = Vec::new();
     loop {
         let frame = frame(&mut from)?;
         waiting.extend(produces.try_iter());
-        let one_less = |left: u32| left.checked_sub(1);
-        if frame.len() >= 8
-            && waiting.remove(&frame[4..8])
-            && (state.to_lose)
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
-                .is_ok()
-        {
-            return Ok(());
+        let asked = (waiting.iter()).position(|(_, correlation)| frame[4..8] == *correlation);
+        if let Some(place) = asked {
+            let (version, _) = waiting.remove(place);
+            let is_lost = state.is_due();
+            // A relay that is going does not listen.
+            tell.send(acknowledgement(&frame, version, is_lost))
+                .unwrap_or_default();
+            if is_lost {
+                state.lost.fetch_add(1, Ordering::SeqCst);
+                return Ok(());
+            }
         }
         to.write_all(&frame)?;
+    }
+}
+
+fn acknowledgement(frame: &[u8], version: i16, is_lost: bool) -> Acknowledgement {
+    let mut bytes = Bytes::copy_from_slice(&frame[4..]);
+    let header = ProduceResponse::header_version(version);
+    ResponseHeader::decode(&mut bytes, header).expect("the header is valid");
+    let answer = ProduceResponse::decode(&mut bytes, version).expect("the answer is valid");
+    let part = &answer.responses[0].partition_responses[0];
+    Acknowledgement {
+        is_lost,
+        error_code: part.error_code,
+        base_offset: part.base_offset,
     }
 }
 
@@ -129,6 +270,7 @@ fn frame(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let bytes = usize::try_from(u32::from_be_bytes(length)).expect("64 bits");
+    assert!((4..=FRAME_BYTES_MAX).contains(&bytes), "{bytes} bytes");
     let mut frame = vec![0; 4 + bytes];
     frame[..4].copy_from_slice(&length);
     from.read_exact(&mut frame[4..])?;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-fn is_full() -> bool {
+/// Whether this run does everything.
+#[must_use]
+pub fn is_full() -> bool {
     std::env::var("FELIX_TESTS_FULL").is_ok_and(|full| full == "1")
 }
 

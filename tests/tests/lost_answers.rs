@@ -5,7 +5,7 @@
 //! its bytes, and each producer's records lie in the order in which it sent them.
 
 use felix_tests::{
-    Broker, Policy, Process, Proxy, Random, Record, SIGTERM, Stream, java, kcat, kill_rounds,
+    Broker, Policy, Process, Random, Record, Relay, SIGTERM, Stream, java, kcat, kill_rounds,
     python,
 };
 use std::collections::HashMap;
@@ -25,20 +25,20 @@ const LOST_EVERY: u64 = 7;
 /// Records told of, by topic, partition and offset.
 type Told = HashMap<(String, i32, i64), String>;
 
-/// A broker whose clients know the proxy's address only.
-fn broker_behind(proxy: &Proxy) -> Broker {
-    let address: &'static str = proxy.address().leak();
+/// A broker whose clients know the relay's address only.
+fn broker_behind(relay: &Relay) -> Broker {
+    let address: &'static str = relay.address().leak();
     let settings = [
         ("FELIX_KAFKA_CORE_PORTS", "false"),
         ("FELIX_KAFKA_ADVERTISE_ADDR", address),
     ];
     let broker = Broker::start_with(&STREAMS, &settings);
-    proxy.lead_to(broker.port());
+    relay.hand_on_to(broker.port());
     broker
 }
 
-fn start(proxy: &Proxy, java: &java::Program) -> [Process; 2] {
-    let (bootstrap, topics, shards) = (proxy.address(), TOPICS.join(","), SHARDS.to_string());
+fn start(relay: &Relay, java: &java::Program) -> [Process; 2] {
+    let (bootstrap, topics, shards) = (relay.address(), TOPICS.join(","), SHARDS.to_string());
     let args = |name| {
         [
             &*bootstrap,
@@ -119,15 +119,15 @@ fn check(broker: &Broker, topic: &str, told: &Told) {
 fn idempotent_producers_lose_and_double_nothing_over_lost_acknowledgements_and_kills() {
     let mut random = Random::from_environment();
     let java = java::Program::compile("Again");
-    let proxy = Proxy::listen();
-    let mut broker = broker_behind(&proxy);
-    let mut producers = start(&proxy, &java);
+    let relay = Relay::listen();
+    let mut broker = broker_behind(&relay);
+    let mut producers = start(&relay, &java);
     for producer in &mut producers {
         wait_for_more(producer, 0);
     }
     let mut repeated = 0.0;
     for _ in 0..kill_rounds() {
-        proxy.lose_one_in(LOST_EVERY);
+        relay.lose_one_in(LOST_EVERY);
         for producer in &mut producers {
             let bytes = random.within(1..20_000);
             wait_for_more(producer, usize::try_from(bytes).expect("it is small"));
@@ -136,7 +136,7 @@ fn idempotent_producers_lose_and_double_nothing_over_lost_acknowledgements_and_k
         broker.kill();
         broker.start_again();
     }
-    proxy.lose_one_in(0);
+    relay.lose_one_in(0);
     let mut told = Told::new();
     for producer in &mut producers {
         producer.signal(SIGTERM);
@@ -145,7 +145,7 @@ fn idempotent_producers_lose_and_double_nothing_over_lost_acknowledgements_and_k
         collect(producer, &mut told);
     }
     // Without these nothing was tested.
-    assert!(proxy.lost() > 0, "no acknowledgement was lost");
+    assert!(relay.lost() > 0, "no acknowledgement was lost");
     assert!(repeated > 0.0, "no batch was sent again that was there");
     for topic in TOPICS {
         check(&broker, topic, &told);

@@ -232,7 +232,10 @@ fn a_client_that_does_not_speak_what_the_listener_speaks_is_closed_at_once_with_
         log.contains("these bytes begin a TLS handshake, not Kafka"),
         "{log}"
     );
-    assert!(broker.metric("felix_kafka_refused_total") >= 1.0);
+    assert_eq!(
+        broker.metric("felix_kafka_refused_total{reason=\"tls\"}"),
+        1.0
+    );
 }
 
 #[test]

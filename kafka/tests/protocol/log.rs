@@ -365,3 +365,33 @@ fn what_goes_well_is_not_logged_and_a_client_cannot_write_lines_of_its_own() {
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0].trim_end().lines().count(), 1, "{lines:?}");
 }
+
+#[test]
+fn a_client_of_another_protocol_is_closed_at_once_counted_and_told_apart_in_the_log() {
+    for (bytes, reason, sentence) in [
+        (
+            &[0x16, 0x03, 0x01, 0x02, 0x00][..],
+            Refused::Tls,
+            "set FELIX_KAFKA_TLS=true here, or security.protocol to PLAINTEXT",
+        ),
+        (
+            b"GET /metrics HTTP/1.1\r\n",
+            Refused::Http,
+            "/metrics and /ready are at FELIX_BROKER_METRICS_BIND",
+        ),
+    ] {
+        for anonymous in [true, false] {
+            let mut bench = Bench::with_anonymous(anonymous);
+            let lines = logged(|| {
+                let client = bench.connect();
+                client.peer.send(bytes);
+                bench.turn();
+                assert!(client.peer.is_closed(), "{sentence}");
+            });
+            assert_eq!(bench.context.metrics.refused(reason), 1);
+            assert_eq!(bench.context.metrics.protocol_errors.value(), 1);
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            assert!(lines[0].contains(sentence), "{lines:?}");
+        }
+    }
+}

@@ -118,6 +118,8 @@ public final class Cells {
             case "lost-idempotent":
                 return send("lost", values(cell, 10), "bootstrap.servers", options.get("lossy"),
                         "enable.idempotence", Boolean.toString(cell.equals("lost-idempotent")));
+            case "forgotten":
+                return oneByOne(values(cell, 3));
             default: throw new IllegalArgumentException("its program here knows no such cell");
         }
     }
@@ -221,6 +223,22 @@ public final class Cells {
             }
             for (Future<?> each : sent) {
                 each.get(TIMEOUT_MS + 5_000, TimeUnit.MILLISECONDS);
+            }
+        } finally {
+            producer.close();
+        }
+        return "";
+    }
+
+    /** Each record waits for the answer to the one before. */
+    private String oneByOne(List<ProducerRecord<byte[], byte[]>> records) throws Exception {
+        KafkaProducer<byte[], byte[]> producer = producer(
+                "bootstrap.servers", options.get("lossy"), "enable.idempotence", "true");
+        try {
+            for (ProducerRecord<byte[], byte[]> record : records) {
+                producer.send(new ProducerRecord<>(
+                        options.get("name") + ".lost", 0, record.key(), record.value()))
+                        .get(TIMEOUT_MS + 5_000, TimeUnit.MILLISECONDS);
             }
         } finally {
             producer.close();

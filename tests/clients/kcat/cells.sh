@@ -92,7 +92,10 @@ in_file() {
 cell() {
     case $1 in
     version) kcat -V | sed -n 's/^Version \([^ ]*\) .*/\1/p' ;;
-    list) ask -L -t given.read 2>"$home/said" | sed -n 's/^  topic "\(.*\)" with \([0-9]*\) partitions.*/\1:\2/p' ;;
+    list)
+        ask -L -m 5 -t given.read >"$home/listed" 2>"$home/said" || return 1
+        sed -n 's/^  topic "\(.*\)" with \([0-9]*\) partitions.*/\1:\2/p' "$home/listed"
+        ;;
     acks-*) numbered "$1" 1 | produce made -X acks="${1#acks-}" ;;
     none | gzip | snappy | lz4 | zstd)
         numbered "$1" 20 | produce made -X compression.codec="$1" -X linger.ms=100 -X batch.num.messages=20
@@ -146,6 +149,10 @@ cell() {
         [ "$1" = lost ] || extra=true
         numbered "$1" 10 |
             kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=$extra 2>"$home/said" && not_fatal
+        ;;
+    forgotten)
+        numbered "$1" 3 | kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=true \
+            -X batch.num.messages=1 -X max.in.flight=1 2>"$home/said" && not_fatal
         ;;
     *) limit "its program here knows no such cell" ;;
     esac

@@ -20,6 +20,8 @@ static char detail[4096];
 static int failed;
 /* What a producer or consumer of the cell has been told. */
 static char said[1024];
+/* The first that a client of the cell was told by its callback for errors. */
+static char complaint[1024];
 
 static void tell(const char *format, ...) {
     size_t at = strlen(detail);
@@ -53,7 +55,8 @@ static void on_error(rd_kafka_t *client, int code, const char *reason, void *opa
     (void)opaque;
     if (code == RD_KAFKA_RESP_ERR__FATAL)
         rd_kafka_fatal_error(client, said, sizeof said);
-    (void)reason;
+    if (!complaint[0])
+        snprintf(complaint, sizeof complaint, "%s", reason);
 }
 
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
@@ -147,6 +150,27 @@ static void produce_values(const char *suffix, const char *cell, int count, cons
     produce(suffix, records, count, more);
 }
 
+/* One by one: each record waits for the answer to the one before. */
+static void produce_one_by_one(const char *cell, int count, const char *const *more) {
+    char topic[256], value[64];
+    topic_of(topic, "lost");
+    said[0] = 0;
+    rd_kafka_t *producer = client(RD_KAFKA_PRODUCER, more);
+    for (int at = 0; at < count && !said[0]; at++) {
+        snprintf(value, sizeof value, "%s-%d", cell, at);
+        rd_kafka_resp_err_t error = rd_kafka_producev(
+            producer, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(0),
+            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_VALUE(value, strlen(value)), RD_KAFKA_V_END);
+        if (error)
+            fail(rd_kafka_err2str(error));
+        if (rd_kafka_flush(producer, TIMEOUT_MS))
+            fail("not all records were answered in time");
+    }
+    if (said[0])
+        fail(said);
+    rd_kafka_destroy(producer);
+}
+
 static rd_kafka_t *reader(const char *topic, int64_t offset) {
     const char *more[] = {"enable.partition.eof", "true", NULL};
     rd_kafka_t *consumer = client(RD_KAFKA_CONSUMER, more);
@@ -235,9 +259,15 @@ static void seek_to(rd_kafka_t *consumer, int64_t offset) {
 static void list(void) {
     const struct rd_kafka_metadata *metadata;
     rd_kafka_t *producer = client(RD_KAFKA_PRODUCER, NULL);
-    rd_kafka_resp_err_t error = rd_kafka_metadata(producer, 1, NULL, &metadata, TIMEOUT_MS);
+    rd_kafka_resp_err_t error;
+    long long deadline = now_ms() + TIMEOUT_MS;
+    complaint[0] = 0;
+    do {
+        error = rd_kafka_metadata(producer, 1, NULL, &metadata, 1000);
+        rd_kafka_poll(producer, 0);
+    } while (error && !complaint[0] && now_ms() < deadline);
     if (error) {
-        fail(rd_kafka_err2str(error));
+        fail(complaint[0] ? complaint : rd_kafka_err2str(error));
     } else {
         for (int at = 0; at < metadata->topic_cnt; at++)
             if (!strcmp(metadata->topics[at].topic, GIVEN))
@@ -460,6 +490,8 @@ static void run(const char *cell) {
         produce_values("lost", cell, 10, lost);
     } else if (!strcmp(cell, "lost-idempotent")) {
         produce_values("lost", cell, 10, lost_idempotent);
+    } else if (!strcmp(cell, "forgotten")) {
+        produce_one_by_one(cell, 3, lost_idempotent);
     } else {
         fail("its program here knows no such cell");
     }

@@ -71,6 +71,6 @@ export async function main (run) {
 
 /** What a user sees of an error, with those that it gathers. */
 export function told (error) {
-  const inner = (error.errors ?? []).map(told)
-  return [error.message || error.name, ...new Set(inner)].join('; ')
+  const inner = [...(error.errors ?? []), ...(error.cause ? [error.cause] : [])].map(told)
+  return [...new Set([error.message || error.name, ...inner])].join('; ')
 }

@@ -139,6 +139,18 @@ await main(async (options, cell) => {
       const producer = { idempotent: cell === 'lost-idempotent' }
       return send(options, 'lost', values(cell, 10), { bootstrap: options.lossy, producer })
     }
+    case 'forgotten': {
+      const sender = client(options, options.lossy).producer({ idempotent: true })
+      await sender.connect()
+      try {
+        for (const value of numbered(cell, 3)) {
+          await sender.send({ topic: `${options.name}.lost`, messages: [{ partition: 0, value }], acks: -1 })
+        }
+      } finally {
+        await sender.disconnect()
+      }
+      return ''
+    }
     default:
       throw new Limit('it reads in groups only')
   }

@@ -184,6 +184,14 @@ await main(async (options, cell) => {
     case 'lost':
     case 'lost-idempotent':
       return send(options, 'lost', values(cell, 10), { idempotent: cell === 'lost-idempotent' }, { bootstrapBrokers: [options.lossy] })
+    case 'forgotten':
+      return using(new Producer(config(options, { bootstrapBrokers: [options.lossy], idempotent: true })), async producer => {
+        for (const value of numbered(cell, 3)) {
+          const message = { topic: `${options.name}.lost`, partition: 0, value: bytes(value) }
+          await producer.send({ messages: [message], acks: -1 })
+        }
+        return ''
+      })
     default:
       throw new Limit('its program here knows no such cell')
   }

@@ -228,6 +228,14 @@ def lost(cell):
     return run
 
 
+async def forgotten(options):
+    more = {"enable_idempotence": True}
+    async with AIOKafkaProducer(**config(options, options.lossy, **more)) as producer:
+        for value in cells.numbered("forgotten", 3):
+            await producer.send_and_wait(options.topic("lost"), value, partition=0)
+    return ""
+
+
 async def version(_):
     return aiokafka.__version__
 
@@ -246,6 +254,7 @@ def bounded(cell):
 
 ALL = (
     {"version": version, "list": list_topics, "idempotent": idempotent, "earliest": earliest}
+    | {"forgotten": forgotten}
     | {cell: acks(cell) for cell in ("acks-0", "acks-1", "acks-all")}
     | {cell: codec(cell) for cell in cells.CODECS}
     | {"offset": offset, "timestamp": timestamp, "headers": headers, "nulls": nulls}

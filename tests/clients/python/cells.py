@@ -1,6 +1,7 @@
 """What the three programs share: arguments, and a line for each cell. tests/clients/README.md says
 what they mean."""
 
+import logging
 import sys
 import time
 
@@ -16,6 +17,21 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 class Limit(Exception):
     """What the client itself cannot do."""
+
+
+class Log(logging.Handler):
+    """The first error that a client tells its log, where a user finds what its exceptions leave out."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.first = None
+
+    def emit(self, record):
+        self.first = self.first or record.getMessage()
+
+    def beside(self, error):
+        """What an exception tells, and what the log has."""
+        return f"{error}; in its log: {self.first}" if self.first else error
 
 
 class Options:
@@ -79,7 +95,9 @@ def main(cells):
     options = Options(sys.argv[1:])
     for cell in options.cells:
         begin = time.monotonic()
+        log = Log()
+        logging.getLogger().handlers = [log]
         try:
             line(cell, "ok", cells[cell](options), begin)
         except Exception as error:  # Whatever a client raises is what the cell tells.
-            line(cell, "no", told(error), begin)
+            line(cell, "no", log.beside(told(error)), begin)

@@ -78,7 +78,19 @@ def given(options, offset, count=3):
 
 
 def list_topics(options):
-    topics = AdminClient(config(options)).list_topics(timeout=TIMEOUT_S).topics
+    complaints = []
+    client = AdminClient(config(options) | {"error_cb": complaints.append})
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            topics = client.list_topics(timeout=1).topics
+            break
+        except KafkaException:
+            client.poll(0)
+            if complaints:
+                raise KafkaException(complaints[0]) from None
+            if time.monotonic() > deadline:
+                raise
     return f"{GIVEN}:{len(topics[GIVEN].partitions)}"
 
 
@@ -203,6 +215,20 @@ def lost(cell):
     return run
 
 
+def forgotten(options):
+    errors = []
+    settings = {"message_timeout_ms": TIMEOUT_S * 1000, "enable_idempotence": True}
+    producer = Producer(config(options, options.lossy, **settings))
+    for value in cells.numbered("forgotten", 3):
+        report = lambda error, _: errors.append(error) if error else None
+        producer.produce(options.topic("lost"), value, partition=0, on_delivery=report)
+        left = producer.flush(TIMEOUT_S)
+        assert left == 0, "a record was not answered"
+        if errors:
+            raise KafkaException(errors[0])
+    return ""
+
+
 def version(_):
     return f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})"
 
@@ -215,6 +241,6 @@ cells.main(
     | {"offset": lambda o: given(o, 40), "timestamp": timestamp, "seek": seek, "ends": ends}
     | {"latest": follow("latest", 1), "tail": follow("tail", 3), "nulls": nulls}
     | {"large": sized(900_000), "huge": sized(5_000_000), "group": group}
-    | {"transaction": transaction, "group-assign": group_assign}
+    | {"transaction": transaction, "group-assign": group_assign, "forgotten": forgotten}
     | {cell: lost(cell) for cell in ("lost", "lost-idempotent")}
 )

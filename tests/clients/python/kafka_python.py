@@ -17,6 +17,7 @@ def config(options, bootstrap=None, **more):
         "bootstrap_servers": bootstrap or options.bootstrap,
         "security_protocol": options.protocol,
         "client_id": options.name,
+        "bootstrap_timeout_ms": 5_000,
     }
     if options.ca:
         found["ssl_cafile"] = options.ca
@@ -215,6 +216,17 @@ def lost(cell):
     return run
 
 
+def forgotten(options):
+    more = {"enable_idempotence": True, "max_block_ms": TIMEOUT_S * 1000}
+    producer = KafkaProducer(**config(options, options.lossy, **more))
+    try:
+        for value in cells.numbered("forgotten", 3):
+            producer.send(options.topic("lost"), value, partition=0).get(timeout=TIMEOUT_S)
+    finally:
+        producer.close(timeout=1)
+    return ""
+
+
 cells.main(
     {"version": lambda _: kafka.__version__, "list": list_topics, "idempotent": idempotent}
     | {cell: acks(cell) for cell in ("acks-0", "acks-1", "acks-all")}
@@ -223,6 +235,6 @@ cells.main(
     | {"timestamp": timestamp, "latest": follow("latest", 1), "tail": follow("tail", 3)}
     | {"headers": headers, "nulls": nulls, "large": sized(900_000), "huge": sized(5_000_000)}
     | {"seek": seek, "ends": ends, "group": group, "transaction": transaction}
-    | {"group-assign": group_assign}
+    | {"group-assign": group_assign, "forgotten": forgotten}
     | {cell: lost(cell) for cell in ("lost", "lost-idempotent")}
 )

@@ -8,16 +8,43 @@ pub(crate) const NO_TRANSACTIONS: &str = "Felix does not support Kafka transacti
 /// One thing to try.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    /// What the programs know it as.
+    /// Its name, which programs know it as unless [`Cell::program`] says another.
     pub(crate) name: &'static str,
     /// The column of the page that it belongs to.
     pub(crate) column: &'static str,
     /// What a client tells that can do it.
     ordinary: Ordinary,
-    /// It goes through a relay that loses answers.
-    pub(crate) loses: bool,
+    /// What happens meanwhile, between the client and the broker.
+    pub(crate) happens: Happens,
+    /// What the client shows the broker, and trusts.
+    pub(crate) shows: Shows,
     /// It is told that this is not to be had, and must end by itself.
     pub(crate) refuses: bool,
+    /// Each way to reach the broker has it in every run.
+    pub(crate) is_everywhere: bool,
+}
+
+/// What happens between a client and its broker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Happens {
+    Nothing,
+    /// A relay loses answers to Produce.
+    AnswersAreLost,
+    /// The shard has to remember too many other producers.
+    ProducersAreForgotten,
+}
+
+/// What a client shows a broker, and trusts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shows {
+    /// What there is to show.
+    WhatIsRight,
+    /// It trusts another authority than the broker's.
+    AnotherAuthority,
+    /// A token that the broker does not know.
+    AnotherToken,
+    /// Another tenant's name with the token.
+    AnotherTenant,
 }
 
 #[derive(Debug)]
@@ -29,6 +56,19 @@ enum Ordinary {
 }
 
 impl Cell {
+    /// What programs know it as. Whoever is not let in is asked for a list.
+    pub(crate) fn program(&self) -> &'static str {
+        match self.shows {
+            Shows::WhatIsRight => self.name,
+            Shows::AnotherAuthority | Shows::AnotherToken | Shows::AnotherTenant => "list",
+        }
+    }
+
+    /// Whether a relay stands between the client and the broker.
+    pub(crate) fn needs_relay(&self) -> bool {
+        self.happens != Happens::Nothing
+    }
+
     /// Whether a client that can do it would tell this.
     pub(crate) fn is_ordinary(&self, detail: &str) -> bool {
         match self.ordinary {
@@ -41,17 +81,17 @@ impl Cell {
 
 /// In the order in which they are tried and shown.
 pub(crate) const CELLS: &[Cell] = &[
-    read("list", "list", "given.read:2"),
+    everywhere(read("list", "list", "given.read:2")),
     write("acks-0", "acks 0, 1, all"),
     write("acks-1", "acks 0, 1, all"),
-    write("acks-all", "acks 0, 1, all"),
+    everywhere(write("acks-all", "acks 0, 1, all")),
     write("none", "codecs"),
-    write("gzip", "codecs"),
+    everywhere(write("gzip", "codecs")),
     write("snappy", "codecs"),
     write("lz4", "codecs"),
     write("zstd", "codecs"),
-    write("idempotent", "idempotent"),
-    read("earliest", "assign", "0:given-0 1:given-1 2:given-2"),
+    everywhere(write("idempotent", "idempotent")),
+    everywhere(read("earliest", "assign", "0:given-0 1:given-1 2:given-2")),
     read("latest", "assign", "latest-0"),
     read("offset", "assign", "40:given-40 41:given-41 42:given-42"),
     read("timestamp", "assign", "56:given-56 57:given-57 58:given-58"),
@@ -61,7 +101,7 @@ pub(crate) const CELLS: &[Cell] = &[
         "null, empty",
         "null-value=null empty-value= null=null-key =empty-key",
     ),
-    read("large", "900 KB", "900000"),
+    everywhere(read("large", "900 KB", "900000")),
     read("huge", "5 MB", "5000000"),
     read(
         "seek",
@@ -81,22 +121,56 @@ pub(crate) const CELLS: &[Cell] = &[
         )
     },
     Cell {
-        loses: true,
+        happens: Happens::AnswersAreLost,
         ..write("lost", "lost answers")
     },
     Cell {
-        loses: true,
+        happens: Happens::AnswersAreLost,
         ..write("lost-idempotent", "lost, idempotent")
     },
+    Cell {
+        happens: Happens::ProducersAreForgotten,
+        ..write("forgotten", "forgotten")
+    },
+    Cell {
+        shows: Shows::AnotherToken,
+        ..refused(
+            "wrong-token",
+            "wrong token",
+            "Felix: token rejected: the token is not known here",
+        )
+    },
+    Cell {
+        shows: Shows::AnotherTenant,
+        ..refused(
+            "wrong-tenant",
+            "wrong tenant",
+            "Felix: token rejected: wrong tenant",
+        )
+    },
+    Cell {
+        shows: Shows::AnotherAuthority,
+        ..refused("distrusted", "distrusted", "certificate")
+    },
 ];
+
+/// The same, to be had however the broker is reached.
+const fn everywhere(cell: Cell) -> Cell {
+    Cell {
+        is_everywhere: true,
+        ..cell
+    }
+}
 
 const fn cell(name: &'static str, column: &'static str, ordinary: Ordinary) -> Cell {
     Cell {
         name,
         column,
         ordinary,
-        loses: false,
+        happens: Happens::Nothing,
+        shows: Shows::WhatIsRight,
         refuses: false,
+        is_everywhere: false,
     }
 }
 

@@ -13,6 +13,8 @@ struct Found {
     key: Option<String>,
     value: Option<String>,
     codec: &'static str,
+    /// Id and epoch.
+    producer: (i64, i16),
 }
 
 /// Adds a fault for each cell that says it wrote something else than there is.
@@ -53,14 +55,20 @@ pub(crate) fn check(broker: &Broker, client: &str, lines: &[Line], faults: &mut 
 }
 
 /// Adds a fault where a record is not there although answers were lost, or not once if the producer
-/// is idempotent.
-pub(crate) fn check_lost(broker: &Broker, client: &str, lines: &[Line], faults: &mut Vec<String>) {
+/// is idempotent. Notes how a producer goes on that was forgotten.
+pub(crate) fn check_lost(
+    broker: &Broker,
+    client: &str,
+    lines: &mut [Line],
+    faults: &mut Vec<String>,
+) {
     let found = read(broker, given::topic(client, "lost"));
-    let lossy = ["lost", "lost-idempotent"];
-    let wrote = |line: &&Line| line.state == State::Ok && lossy.contains(&line.cell.as_str());
-    for line in lines.iter().filter(wrote) {
+    let lossy = ["lost", "lost-idempotent", "forgotten"];
+    let wrote = |line: &&mut Line| line.state == State::Ok && lossy.contains(&line.cell.as_str());
+    for line in lines.iter_mut().filter(wrote) {
         let there = values(&found, &line.cell);
-        let wanted: Vec<String> = (0..10).map(|n| format!("{}-{n}", line.cell)).collect();
+        let count = if line.cell == "forgotten" { 3 } else { 10 };
+        let wanted: Vec<String> = (0..count).map(|n| format!("{}-{n}", line.cell)).collect();
         let is_whole = if line.cell == "lost" {
             wanted.iter().all(|value| there.contains(value))
         } else {
@@ -69,6 +77,24 @@ pub(crate) fn check_lost(broker: &Broker, client: &str, lines: &[Line], faults: 
         if !is_whole {
             faults.push(format!("{client} {}: wrote {there:?}", line.cell));
         }
+        if line.cell == "forgotten" {
+            line.detail = went_on(&found).to_owned();
+        }
+    }
+}
+
+/// Who wrote the last record of a producer that was forgotten after its first.
+fn went_on(found: &[Found]) -> &'static str {
+    let mut of_cell = found.iter().filter(|record| belongs(record, "forgotten"));
+    let first = of_cell.next().map(|record| record.producer);
+    match (first, of_cell.next_back().map(|record| record.producer)) {
+        (Some((first_id, first_epoch)), Some((id, epoch))) if first_id == id => {
+            match epoch > first_epoch {
+                true => "it goes on with its id and the next epoch",
+                false => "it goes on with its id and epoch, from sequence 0",
+            }
+        }
+        _ => "it goes on with another producer id",
     }
 }
 
@@ -134,6 +160,7 @@ fn read(broker: &Broker, topic: &'static str) -> Vec<Found> {
                     key: record.key.map(text),
                     value: record.value.map(text),
                     codec: codec(set.compression),
+                    producer: (record.producer_id, record.producer_epoch),
                 });
             }
         }

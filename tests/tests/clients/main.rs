@@ -4,46 +4,27 @@
 
 mod cells;
 mod given;
+mod lossy;
 mod made;
 mod page;
+mod variants;
 
-use cells::CELLS;
-use felix_tests::clients::{Access, CLIENTS, Client, Expected, Line, State};
-use felix_tests::{Broker, Relay, Stream};
-use std::path::Path;
+use cells::{CELLS, Cell, Shows};
+use felix_tests::clients::{CLIENTS, Client, Expected, Line, State};
+use felix_tests::{Broker, Stream};
+use lossy::Lossy;
+use std::thread;
 use std::time::Instant;
-use tempfile::TempDir;
-
-/// A setting of the broker and its value.
-type Setting = (&'static str, &'static str);
-
-/// A way to reach the broker.
-#[derive(Clone, Copy, Debug)]
-struct Variant {
-    /// As the page calls it.
-    title: &'static str,
-    /// The broker's settings, which may name files in a folder of the variant's own.
-    settings: fn(&Path) -> Vec<Setting>,
-    /// The file in that folder with the certificate to trust, if the broker speaks TLS. A relay cannot
-    /// tell answers apart there, so none are lost.
-    ca: Option<&'static str>,
-    /// Who the clients are.
-    user: Option<(&'static str, &'static str)>,
-}
-
-/// Each gets brokers of its own, and each client tries all cells there.
-const VARIANTS: &[Variant] = &[Variant {
-    title: "Without TLS and SASL",
-    settings: |_| Vec::new(),
-    ca: None,
-    user: None,
-}];
-
-/// Answers to Produce that are lost, one after the other, before one comes through.
-const LOST_ANSWERS: u32 = 2;
+use variants::{Secrets, VARIANTS, Variant};
 
 /// Longer than a client takes that asks a few times again after it is told.
 const REFUSED_MS_MAX: u64 = 20_000;
+
+/// Of a variant: its clients, and what is not as it should be.
+struct Found<'a> {
+    outcomes: Vec<Outcome<'a>>,
+    faults: Vec<String>,
+}
 
 /// Of a client in a variant: what each cell told.
 struct Outcome<'a> {
@@ -57,13 +38,30 @@ fn every_client_does_what_is_written_of_it() {
     let expected = Expected::read();
     let clients = present();
     let mut faults = strangers(&expected);
+    let secrets = Secrets::new();
+    let (bare, secured): (Vec<&Variant>, Vec<&Variant>) =
+        VARIANTS.iter().partition(|variant| variant.is_bare());
+    // Clients mostly wait, so two of them at once take hardly longer than one.
+    let found: Vec<Found<'_>> = thread::scope(|scope| {
+        let lanes = [bare, secured].map(|variants| {
+            scope.spawn(|| -> Vec<_> {
+                let run = |variant| run(variant, &secrets, &clients);
+                variants.into_iter().map(run).collect()
+            })
+        });
+        let found = lanes.into_iter().flat_map(|lane| lane.join());
+        found.flatten().collect()
+    });
+    assert_eq!(found.len(), VARIANTS.len(), "a variant ended early");
     let mut sections = Vec::new();
-    for variant in VARIANTS {
-        let outcomes = run(variant, &clients, &mut faults);
-        for outcome in &outcomes {
-            judge(outcome, &expected, &mut faults);
+    for (variant, found) in VARIANTS.iter().zip(found) {
+        let tell = |fault| format!("{}: {fault}", variant.protocol);
+        let mut of_variant = found.faults;
+        for outcome in &found.outcomes {
+            judge(outcome, &expected, &mut of_variant);
         }
-        sections.push(page::section(variant.title, &outcomes, &expected));
+        faults.extend(of_variant.into_iter().map(tell));
+        sections.push(page::section(variant, &found.outcomes, &expected));
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     page::check(&sections, clients.len() == CLIENTS.len());
@@ -96,40 +94,37 @@ fn strangers(expected: &Expected) -> Vec<String> {
 /// Tries everything, and reads back what was written.
 ///
 /// What clients find and what they leave is written and read without TLS and users, by the same
-/// brokers in another life, so that no variant needs a second way in.
-fn run<'a>(
-    variant: &Variant,
-    clients: &[&'a Client],
-    faults: &mut Vec<String>,
-) -> Vec<Outcome<'a>> {
-    let home = tempfile::tempdir().expect("a temporary directory can be made");
-    let settings = (variant.settings)(home.path());
-    let relay = Relay::listen();
+/// broker in another life, so that no variant needs a second way in.
+fn run<'a>(variant: &Variant, secrets: &Secrets, clients: &[&'a Client]) -> Found<'a> {
+    let mut faults = Vec::new();
     let mut broker = Broker::start(&streams(clients));
-    let mut lossy = lossy_broker(clients, &relay);
+    let lossy = variant.is_bare().then(|| Lossy::start(clients));
     given::write(&broker);
     for client in clients {
         given::write_old(&broker, client.name);
     }
-    for broker in [&mut broker, &mut lossy] {
-        start_as(
-            broker,
-            settings.iter().map(|(name, value)| (*name, Some(*value))),
-        );
-    }
-    let access = access(variant, &home, &broker, &relay);
-    let outcomes: Vec<Outcome<'_>> = clients
+    broker.set_tokens(&secrets.tokens());
+    let settings = secrets.settings(variant, &broker);
+    let given = settings.iter().map(|(name, value)| (*name, Some(*value)));
+    start_as(&mut broker, given);
+    let tried = Tried {
+        variant,
+        secrets,
+        broker: &broker,
+        lossy: lossy.as_ref(),
+    };
+    let mut outcomes: Vec<Outcome<'_>> = clients
         .iter()
-        .map(|client| try_out(client, &access, &relay, faults))
+        .map(|client| tried.by(client, &mut faults))
         .collect();
-    for broker in [&mut broker, &mut lossy] {
-        start_as(broker, settings.iter().map(|(name, _)| (*name, None)));
+    start_as(&mut broker, settings.iter().map(|(name, _)| (*name, None)));
+    for Outcome { client, lines, .. } in &mut outcomes {
+        made::check(&broker, client.name, lines, &mut faults);
+        if let Some(lossy) = &lossy {
+            made::check_lost(&lossy.broker, client.name, lines, &mut faults);
+        }
     }
-    for outcome in &outcomes {
-        made::check(&broker, outcome.client.name, &outcome.lines, faults);
-        made::check_lost(&lossy, outcome.client.name, &outcome.lines, faults);
-    }
-    outcomes
+    Found { outcomes, faults }
 }
 
 /// Ends a broker in order and starts it again with these settings.
@@ -145,69 +140,61 @@ fn start_as(
     broker.start_again();
 }
 
-/// With TLS by the name that a broker's own certificate has.
-fn access(variant: &Variant, home: &TempDir, broker: &Broker, relay: &Relay) -> Access {
-    let bootstrap = match variant.ca {
-        Some(_) => format!("localhost:{}", broker.port()),
-        None => broker.bootstrap(),
-    };
-    Access {
-        bootstrap,
-        lossy: variant.ca.is_none().then(|| relay.address()),
-        ca: variant.ca.map(|file| home.path().join(file)),
-        user: (variant.user).map(|(user, password)| (user.to_owned(), password.to_owned())),
-    }
+/// What clients try, and against whom.
+struct Tried<'a> {
+    variant: &'a Variant,
+    secrets: &'a Secrets,
+    broker: &'a Broker,
+    lossy: Option<&'a Lossy>,
 }
 
-/// All cells of a client; those that lose answers one by one.
-#[expect(clippy::disallowed_methods, reason = "tests own their clock")]
-#[expect(clippy::print_stdout, reason = "it tells which client takes how long")]
-fn try_out<'a>(
-    client: &'a Client,
-    access: &Access,
-    relay: &Relay,
-    faults: &mut Vec<String>,
-) -> Outcome<'a> {
-    let begun = Instant::now();
-    let ordinary = CELLS.iter().filter(|cell| !cell.loses);
-    let names: Vec<&str> = ordinary.map(|cell| cell.name).collect();
-    let mut lines = client.run(access, &[&["version"], &names[..]].concat());
-    let version = lines.remove(0).detail;
-    let lossy = CELLS.iter().filter(|_| access.lossy.is_some());
-    for cell in lossy.filter(|cell| cell.loses) {
-        relay.lose(LOST_ANSWERS);
-        let told = client.run(access, &[cell.name]);
-        let left = relay.left_to_lose();
-        relay.lose(0);
-        if told[0].state == State::Ok && left != 0 {
-            faults.push(format!(
-                "{} {}: {left} answers were not lost",
-                client.name, cell.name
-            ));
+impl Tried<'_> {
+    /// All cells of a client: the ordinary ones in one run of its program, the others one by one.
+    #[expect(clippy::disallowed_methods, reason = "tests own their clock")]
+    #[expect(clippy::print_stdout, reason = "it tells which client takes how long")]
+    fn by<'a>(&self, client: &'a Client, faults: &mut Vec<String>) -> Outcome<'a> {
+        let begun = Instant::now();
+        let access = |shows| self.secrets.access(self.variant, self.broker, shows);
+        let right = access(Shows::WhatIsRight);
+        let cells = || CELLS.iter().filter(|cell| self.variant.tries(cell));
+        let is_ordinary = |cell: &Cell| cell.shows == Shows::WhatIsRight && !cell.needs_relay();
+        let ordinary = cells().filter(|cell| is_ordinary(cell));
+        let names: Vec<&str> = ordinary.map(|cell| cell.name).collect();
+        let mut lines = client.run(&right, &[&["version"], &names[..]].concat());
+        let version = lines.remove(0).detail;
+        for cell in cells().filter(|cell| !is_ordinary(cell)) {
+            lines.push(match self.lossy {
+                Some(lossy) if cell.needs_relay() => lossy.try_out(client, &right, cell, faults),
+                _ => {
+                    let mut told = client.run(&access(cell.shows), &[cell.program()]);
+                    not_let_in(cell, told.remove(0))
+                }
+            });
         }
-        lines.extend(told);
-    }
-    println!("{}: {:.1} s", client.name, begun.elapsed().as_secs_f64());
-    Outcome {
-        client,
-        version,
-        lines,
+        println!(
+            "{} {}: {:.1} s",
+            self.variant.protocol,
+            client.name,
+            begun.elapsed().as_secs_f64()
+        );
+        Outcome {
+            client,
+            version,
+            lines,
+        }
     }
 }
 
-/// A broker whose clients are sent to the relay.
-fn lossy_broker(clients: &[&Client], relay: &Relay) -> Broker {
-    let address = given::leak(relay.address());
-    let settings = [
-        ("FELIX_KAFKA_CORE_PORTS", "false"),
-        ("FELIX_KAFKA_ADVERTISE_ADDR", address),
-    ];
-    let streams: Vec<Stream> = (clients.iter())
-        .map(|client| Stream::new(given::topic(client.name, "lost"), 1))
-        .collect();
-    let broker = Broker::start_with(&streams, &settings);
-    relay.hand_on_to(broker.port());
-    broker
+/// What a client told that should not have been let in: that it was not is what should be.
+fn not_let_in(cell: &Cell, line: Line) -> Line {
+    Line {
+        cell: cell.name.to_owned(),
+        state: match line.state {
+            State::Ok => State::No,
+            State::No => State::Ok,
+        },
+        ..line
+    }
 }
 
 fn streams(clients: &[&Client]) -> Vec<Stream> {
@@ -231,10 +218,8 @@ fn judge(outcome: &Outcome<'_>, expected: &Expected, faults: &mut Vec<String>) {
             None => line.state == State::Ok && cell.is_ordinary(&line.detail),
         };
         if !as_expected {
-            faults.push(format!(
-                "{name}\t{}\t{:?}\t{}",
-                line.cell, line.state, line.detail
-            ));
+            let state = format!("{:?}", line.state).to_lowercase();
+            faults.push(format!("{name}\t{}\t{state}\t{}", line.cell, line.detail));
         }
         if cell.refuses && line.took_ms > REFUSED_MS_MAX {
             faults.push(format!("{name} {}: took {} ms", line.cell, line.took_ms));

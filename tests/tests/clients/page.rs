@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::cells::CELLS;
+use crate::variants::Variant;
 use felix_tests::clients::{Expected, State};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,11 +21,21 @@ something is refused, [kafka-compatibility.md](kafka-compatibility.md#clients-on
 and shows Felix's sentence whole. Everything else has a note below its table.
 ";
 
+/// What is tried where not everything is.
+const PART: &str = ": of acks `all`, of the codecs gzip, and of the places to begin the earliest.";
+
 /// A variant's table and notes.
-pub(crate) fn section(title: &str, outcomes: &[Outcome<'_>], expected: &Expected) -> String {
+pub(crate) fn section(variant: &Variant, outcomes: &[Outcome<'_>], expected: &Expected) -> String {
     let mut notes: Vec<String> = Vec::new();
-    let columns = columns();
-    let mut text = format!("\n## {title}\n\n| client | version |");
+    let columns = columns(variant);
+    let Variant {
+        title, protocol, ..
+    } = variant;
+    let mut text = format!("\n## {title}\n\n`{protocol}`");
+    if !variant.is_bare() {
+        text.push_str(PART);
+    }
+    text.push_str("\n\n| client | version |");
     for column in &columns {
         write!(text, " {column} |").expect("a string takes everything");
     }
@@ -35,7 +46,7 @@ pub(crate) fn section(title: &str, outcomes: &[Outcome<'_>], expected: &Expected
         write!(text, "| {} | {} |", outcome.client.title, outcome.version)
             .expect("a string takes everything");
         for column in &columns {
-            let shown = entry(column, outcome, expected, &mut notes);
+            let shown = entry(variant, column, outcome, expected, &mut notes);
             write!(text, " {shown} |").expect("a string takes everything");
         }
         text.push('\n');
@@ -75,28 +86,26 @@ fn path() -> PathBuf {
     here.join("../docs/client-matrix.md")
 }
 
-/// Names of the columns, each once.
-fn columns() -> Vec<&'static str> {
-    let mut columns: Vec<&str> = CELLS.iter().map(|cell| cell.column).collect();
+/// Names of a variant's columns, each once.
+fn columns(variant: &Variant) -> Vec<&'static str> {
+    let cells = CELLS.iter().filter(|cell| variant.shows(cell));
+    let mut columns: Vec<&str> = cells.map(|cell| cell.column).collect();
     columns.dedup();
     columns
 }
 
 /// What stands in a column of a client, with the numbers of its notes.
 fn entry(
+    variant: &Variant,
     column: &str,
     outcome: &Outcome<'_>,
     expected: &Expected,
     notes: &mut Vec<String>,
 ) -> String {
-    let was_tried = |name: &str| outcome.lines.iter().any(|line| line.cell == name);
     let cells: Vec<&str> = (CELLS.iter())
-        .filter(|cell| cell.column == column && was_tried(cell.name))
+        .filter(|cell| cell.column == column && variant.shows(cell))
         .map(|cell| cell.name)
         .collect();
-    if cells.is_empty() {
-        return "not tried".to_owned();
-    }
     let mut failed = 0;
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for cell in &cells {

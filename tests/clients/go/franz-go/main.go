@@ -74,6 +74,8 @@ func run(options cells.Options, cell string) (string, error) {
 	case "lost-idempotent":
 		lossy := kgo.SeedBrokers(options["lossy"])
 		return "", sendIdempotent(ctx, options, options.Topic("lost"), cells.Values(cell, 10), lossy)
+	case "forgotten":
+		return "", oneByOne(ctx, options, cells.Values(cell, 3))
 	}
 	return "", errors.New("its program here knows no such cell")
 }
@@ -115,6 +117,19 @@ func sendIdempotent(ctx context.Context, options cells.Options, topic string, pa
 		records = append(records, &kgo.Record{Topic: topic, Key: pair.Key, Value: pair.Value})
 	}
 	return producer.ProduceSync(ctx, records...).FirstErr()
+}
+
+// oneByOne has each record wait for the answer to the one before.
+func oneByOne(ctx context.Context, options cells.Options, pairs []cells.Pair) error {
+	producer := client(options, kgo.SeedBrokers(options["lossy"]))
+	defer producer.Close()
+	for _, pair := range pairs {
+		record := &kgo.Record{Topic: options.Topic("lost"), Value: pair.Value}
+		if err := producer.ProduceSync(ctx, record).FirstErr(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func reader(options cells.Options, topic string, from kgo.Offset, more ...kgo.Opt) *kgo.Client {

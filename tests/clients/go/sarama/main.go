@@ -72,6 +72,8 @@ func run(options cells.Options, cell string) (string, error) {
 	case "lost-idempotent":
 		config = idempotent(config)
 		return "", send(options["lossy"], config, messages(options.Topic("lost"), cells.Values(cell, 10)))
+	case "forgotten":
+		return "", oneByOne(options["lossy"], idempotent(config), messages(options.Topic("lost"), cells.Values(cell, 3)))
 	}
 	return "", errors.New("its program here knows no such cell")
 }
@@ -135,6 +137,21 @@ func send(bootstrap string, config *sarama.Config, messages []*sarama.ProducerMe
 		return all[0].Err
 	}
 	return err
+}
+
+// oneByOne has each record wait for the answer to the one before.
+func oneByOne(bootstrap string, config *sarama.Config, messages []*sarama.ProducerMessage) error {
+	producer, err := sarama.NewSyncProducer([]string{bootstrap}, config)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	for _, message := range messages {
+		if _, _, err := producer.SendMessage(message); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reader of one partition, and what ends it.

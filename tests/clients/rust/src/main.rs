@@ -2,6 +2,7 @@
 //! and the lines mean.
 
 use chrono::{DateTime, Utc};
+use rskafka::BackoffConfig;
 use rskafka::client::partition::{Compression, OffsetAt, PartitionClient, UnknownTopicHandling};
 use rskafka::client::{Client, ClientBuilder, Credentials, SaslConfig};
 use rskafka::record::{Record, RecordAndOffset};
@@ -66,7 +67,7 @@ async fn run(options: &Options, cell: &str) -> Told {
         "snappy" => send(options, "made", values(cell, 20), Compression::Snappy).await,
         "lz4" => send(options, "made", values(cell, 20), Compression::Lz4).await,
         "zstd" => send(options, "made", values(cell, 20), Compression::Zstd).await,
-        "idempotent" | "lost-idempotent" => Err("rskafka has no idempotent producer".into()),
+        "idempotent" | "lost-idempotent" | "forgotten" => Err("rskafka has no idempotent producer".into()),
         "earliest" => given(options, OffsetAt::Earliest).await,
         "timestamp" => {
             let time = DateTime::from_timestamp_millis(TIME_MS).ok_or("a time")?;
@@ -113,6 +114,11 @@ async fn client(options: &Options) -> Result<Client, Box<dyn Error>> {
     let bootstrap = option("bootstrap").ok_or("bootstrap is missing")?;
     let mut builder = ClientBuilder::new(vec![bootstrap])
         .client_id(option("name").unwrap_or_default())
+        .backoff_config(BackoffConfig {
+            // Otherwise it tries to connect without end.
+            deadline: Some(TIMEOUT / 4),
+            ..BackoffConfig::default()
+        })
         .max_message_size(usize::try_from(2 * LARGE_MAX)?);
     if let Some(ca) = option("ca") {
         let mut roots = rustls::RootCertStore::empty();
