@@ -11,8 +11,8 @@ use felix_core::limits::REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX;
 use felix_core::memory::Share;
 use felix_core::quota::{Budget, Budgets, Charged, Dealer};
 use felix_core::shards::Acks;
-use felix_core::{Clock, PublishQuota};
-use felix_kafka::{Pulse, Signal, serve_watched};
+use felix_core::{Clock, PublishQuota, ShardError};
+use felix_kafka::{Ending, Pulse, Signal, serve_watched};
 use kafka_protocol::messages::{
     ApiKey, FetchResponse, MetadataResponse, ProduceRequest, ProduceResponse,
 };
@@ -451,4 +451,52 @@ fn a_large_request_that_may_not_be_begun_yet_is_not_paid_for() {
     assert_eq!(throttle(&mut client, 9, first), owed_ms(1));
     bench.wait(millis(owed_ms(1)));
     assert_eq!(throttle(&mut client, 9, second), 20_000);
+}
+
+#[test]
+fn who_breaks_the_connection_before_the_commit_has_paid_for_what_it_brought() {
+    // While it is committed, and while it waits for its place.
+    for place in [false, true] {
+        let mut bench = bench();
+        let gate = if place {
+            bench.hold_queues()
+        } else {
+            bench.hold_commits()
+        };
+        let (mut broken, pulse) = watched(&mut bench);
+        broken.send(ApiKey::Produce, 9, &one());
+        bench.turn();
+        if place {
+            pulse.end(Ending::AtOnce);
+        } else {
+            broken.peer.vanish();
+        }
+        bench.turn();
+        assert_eq!(bench.served(), 0);
+        gate.raise();
+        let mut client = bench.connect();
+        let id = client.send(ApiKey::Produce, 9, &one());
+        bench.turn();
+        assert_eq!(throttle(&mut client, 9, id), owed_ms(2), "{place}");
+    }
+}
+
+#[test]
+fn what_stands_behind_a_lost_produce_is_charged_though_nobody_is_told() {
+    let mut bench = bench();
+    let commits = bench.hold_commits();
+    let mut lost = bench.connect();
+    bench.log(clicks(1), |log| {
+        log.append_error = Some(ShardError::NotLeader)
+    });
+    lost.send(ApiKey::Produce, 9, &produce("default.clicks", 1, &["a"], 0));
+    lost.send(ApiKey::Produce, 9, &one());
+    bench.turn();
+    commits.raise();
+    bench.turn();
+    assert!(lost.peer.is_closed());
+    let mut client = bench.connect();
+    let id = client.send(ApiKey::Produce, 9, &one());
+    bench.turn();
+    assert_eq!(throttle(&mut client, 9, id), owed_ms(2));
 }
