@@ -271,6 +271,7 @@ impl Rest {
     ) -> Self {
         for topic in topics {
             self.plan.topic(&topic.name);
+            asker.step().await;
             for partition in topic.partitions {
                 self.plan.partition(Err(refusal.answer(partition.index)));
                 asker.step().await;
@@ -297,6 +298,7 @@ impl Rest {
         let mut fault = None;
         for (topic, meant) in topics.into_iter().zip(meant) {
             self.plan.topic(&topic.name);
+            asker.step().await;
             for (partition, shard) in topic.partitions.into_iter().zip(meant) {
                 let index = partition.index;
                 let shard = match shard {
