@@ -60,18 +60,62 @@ impl OpenTokens {
     /// Has them read anew while the broker runs, and told to these cores.
     pub(crate) fn reloadable(self, cores: Vec<Outside<Message>>) -> Reloadable {
         let path = self.path;
+        // Whoever drops the last reference frees all of them, which takes long where there are many.
+        // So one is kept here, and none that a core drops is the last.
+        let mut kept = vec![self.tokens];
         Reloadable {
             subject: Subject::Tokens,
             paths: vec![path.clone()],
             read: self.read,
             reload: Box::new(move || {
+                // Those that every core has replaced.
+                kept.retain(|tokens| Arc::strong_count(tokens) > 1);
                 let tokens = Arc::new(token_file::read(&path)?);
+                kept.push(Arc::clone(&tokens));
                 let count = tokens.count();
                 for core in &cores {
                     core.send(Message::Tokens(Arc::clone(&tokens)));
                 }
                 Ok(format!("{count} tokens"))
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mailbox::{Inside, mailbox};
+    use futures_util::FutureExt;
+    use std::fs;
+    use std::sync::Weak;
+
+    fn told(mail: &mut Inside<Message>) -> Arc<Tokens> {
+        match mail.next().now_or_never() {
+            Some(Some(Message::Tokens(tokens))) => tokens,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn tokens_are_freed_where_they_are_read_and_not_by_the_last_core_that_replaces_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens.toml");
+        fs::write(&path, "").unwrap();
+        let read = Stamps::of(slice::from_ref(&path));
+        let tokens = Arc::new(token_file::read(&path).unwrap());
+        let (core, mut mail) = mailbox();
+        let open = OpenTokens { path, tokens, read };
+        let mut in_force = open.tokens();
+        let mut reloadable = open.reloadable(vec![core]);
+        let mut before: Option<Weak<Tokens>> = None;
+        for _ in 0..3 {
+            let replaced = Arc::downgrade(&in_force);
+            assert_eq!((reloadable.reload)(), Ok("0 tokens".to_owned()));
+            assert!(before.is_none_or(|tokens| tokens.upgrade().is_none()));
+            in_force = told(&mut mail);
+            assert!(replaced.upgrade().is_some(), "the core has dropped its own");
+            before = Some(replaced);
         }
     }
 }

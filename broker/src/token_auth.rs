@@ -1,7 +1,7 @@
 //! Who may do what, on one core: by the tokens in force, and the anonymous tenant.
 
 use crate::tokens::Tokens;
-use felix_core::auth::{Permissions, certificate_names_subject};
+use felix_core::auth::{Grants, Permissions, certificate_names_subject};
 use felix_core::{Auth, Credentials, Principal, Rejection, Timestamp};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -61,7 +61,7 @@ impl Auth for TokenAuth {
         Ok(Principal {
             tenant: issued.tenant.as_str().into(),
             subject: Some(issued.subject.as_str().into()),
-            permissions: Permissions::Granted(issued.grants.iter().cloned().collect()),
+            permissions: Permissions::Granted(Grants::of(&issued.grants)),
         })
     }
 }
@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_token_brings_its_tenant_subject_and_grants() {
-        let auth = TokenAuth::new(None, false, Some(tokens(1)));
+        let tokens = tokens(1);
+        let auth = TokenAuth::new(None, false, Some(Arc::clone(&tokens)));
         assert_eq!(auth.anonymous(), None);
         let token = token([1; 32]);
         let principal = auth
@@ -111,7 +112,12 @@ mod tests {
         let Permissions::Granted(grants) = principal.permissions else {
             panic!("a token grants what it says")
         };
-        assert_eq!(grants.len(), 1);
+        assert_eq!(grants.all().len(), 1);
+        let issued = tokens.find("t1", &token, Timestamp(0)).unwrap();
+        assert!(
+            std::ptr::eq(grants.all(), &raw const *issued.grants),
+            "none is copied"
+        );
     }
 
     #[test]

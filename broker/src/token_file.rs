@@ -17,6 +17,9 @@ use toml::value::Datetime;
 /// Permission for everybody to read a file.
 const READABLE_BY_OTHERS: u32 = 0o004;
 
+/// Permissions of a token. Each is looked at for every stream of every request.
+const PERMISSIONS_MAX: usize = 1000;
+
 /// Characters of a subject.
 const SUBJECT_CHARS_MAX: usize = 249;
 
@@ -107,6 +110,14 @@ fn issue(text: &str, entry: Entry) -> Result<(Digest, Issued), String> {
                      felix-broker --new-token prints it";
         return Err(at(entry.sha256.span().start, fault));
     };
+    if let Some(permission) = entry.permissions.get(PERMISSIONS_MAX) {
+        let fault = format!(
+            "the token has {} permissions, and may have {PERMISSIONS_MAX}; give it whole \
+             namespaces, or split it",
+            entry.permissions.len()
+        );
+        return Err(at(permission.span().start, &fault));
+    }
     let mut grants = Vec::new();
     for permission in &entry.permissions {
         let grant = grant(permission.get_ref());
@@ -252,6 +263,23 @@ mod tests {
         for wrong in ["t1", "/x", "t1/", "t 1/x", "t1/a b"] {
             assert!(new_token(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_token_has_a_thousand_permissions_at_most() {
+        let text = |count: usize| {
+            let permissions = "\"stream.publish:orders\",\n".repeat(count);
+            page(&hash(), &format!("permissions = [\n{permissions}]"))
+        };
+        let tokens = parse(&text(1000)).unwrap();
+        let issued = tokens.find("t1", &token([1; 32]), Timestamp(0)).unwrap();
+        assert_eq!(issued.grants.len(), 1000);
+        // The list begins in line 7.
+        let fault = fault(&text(1001));
+        assert!(
+            fault.starts_with("line 1007: the token has 1001 permissions, and may have 1000;"),
+            "{fault}"
+        );
     }
 
     #[test]

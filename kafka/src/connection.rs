@@ -199,12 +199,13 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
         polled
     }
 
-    /// What it holds for its peer to go on with. A request that is here whole waits for others, and
-    /// one that is muted half way for its time. An answer that waits for one before it is held,
-    /// whoever that one waits for.
+    /// What it holds for its peer to go on with. A request that is here whole waits for others. One
+    /// that is muted, whole or half way, waits because of its own tenant, which those who wait for
+    /// the memory have nothing to do with. An answer that waits for one before it is held, whoever
+    /// that one waits for.
     fn holding(&self) -> Holding {
         let whole = self.inbox.whole_frame(self.request_bytes_max());
-        let is_awaited = whole.is_none() && !self.mute.is_on();
+        let is_awaited = whole.is_none() || self.mute.is_on();
         Holding {
             request_bytes: if is_awaited { self.reserved_bytes } else { 0 },
             answer_bytes: self.outbox.held_bytes() + self.in_flight.ready_bytes(),
@@ -346,11 +347,17 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
 
     /// Pays for a large frame, all of it, before more of it is received than every connection may
     /// hold. Whoever waits here holds nothing but requests that are answered without it, so nobody
-    /// waits in a circle.
+    /// waits in a circle. What could not be begun before a produce is charged is not paid for either:
+    /// that may mute the connection, and others would wait for what it holds.
     fn poll_reserve(&mut self, cx: &mut Context<'_>, request_bytes_max: usize) -> Poll<()> {
         if self.reserved_bytes == 0
             && let Some(bytes) = self.inbox.large_frame(request_bytes_max)
         {
+            let is_charged = self.context.quota.is_some();
+            if is_charged && !self.room().has_beside_produces(bytes) {
+                // Whatever is answered makes another round.
+                return Poll::Pending;
+            }
             ready!(self.inbound.poll_reserve(cx, bytes));
             self.reserved_bytes = bytes;
             self.inbox.reserve(bytes);
@@ -362,8 +369,16 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     /// (claim 172). What was begun is still answered. What the peer sends meanwhile stays with the
     /// kernel, and a connection that is to end ends at once.
     fn hold_back(&mut self, throttle: Throttle) {
-        if self.reading {
-            self.mute.extend(throttle, &self.context);
+        if !self.reading {
+            return;
+        }
+        self.mute.extend(throttle, &self.context);
+        if self.mute.is_on() {
+            self.inbound.stop_waiting();
+            if self.reserved_bytes > 0 && self.inbox.take_back() {
+                self.inbound
+                    .release(std::mem::take(&mut self.reserved_bytes));
+            }
         }
     }
 

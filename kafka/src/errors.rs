@@ -14,8 +14,8 @@ pub(crate) const NO_TRANSACTIONS: &str = "Felix does not support Kafka transacti
                                           transactional.id. See docs/kafka-compatibility.md";
 
 /// Why a connection that speaks for nobody is given no producer id.
-pub(crate) const NOBODY: &str = "the connection is not authenticated: a producer id is for somebody \
-                                 who may write";
+pub(crate) const NOBODY: &str = "the connection is not authenticated: no producer id is given before \
+                                 that";
 
 /// Who is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -118,6 +118,16 @@ impl Inbox {
         self.bytes.reserve(missing);
     }
 
+    /// Undoes [`reserve`](Self::reserve), if no more has arrived since than every connection may
+    /// hold; whether it could.
+    pub(crate) fn take_back(&mut self) -> bool {
+        let is_little = self.bytes.len() <= RECV_BYTES;
+        if is_little {
+            self.bytes = BytesMut::from(&*self.bytes);
+        }
+        is_little
+    }
+
     /// Whether a whole frame, or a broken one, is here: its bytes, 0 for a broken one.
     pub(crate) fn whole_frame(&self, bytes_max: usize) -> Option<usize> {
         match self.frame_bytes(bytes_max) {
@@ -181,6 +191,22 @@ mod tests {
             all.extend_from_slice(frame);
         }
         all
+    }
+
+    #[test]
+    fn room_is_taken_back_whole_unless_much_has_arrived() {
+        let large = framed(&[vec![7; 1 << 20]]);
+        for (received, is_little) in [(RECV_BYTES, true), (RECV_BYTES + 1, false)] {
+            let mut inbox = Inbox::default();
+            let (begin, rest) = large.split_at(received);
+            inbox.buffer().extend_from_slice(begin);
+            inbox.reserve(1 << 20);
+            assert_eq!(inbox.take_back(), is_little);
+            assert_eq!(inbox.bytes.capacity() <= RECV_BYTES, is_little);
+            inbox.buffer().extend_from_slice(rest);
+            let frame = inbox.next(1 << 20).unwrap().unwrap();
+            assert!(large.ends_with(&frame) && frame.len() == 1 << 20);
+        }
     }
 
     #[test]

@@ -36,8 +36,14 @@ impl Room<'_> {
         load.requests < REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
             && load.fetches < FETCHES_IN_FLIGHT_PER_CONNECTION_MAX
             && load.answer_bytes + self.outbox_bytes < OUTBOUND_BYTES_PER_CONNECTION_MAX
-            && (load.produce_bytes == 0 || load.produce_bytes + bytes <= self.produce_bytes_max)
+            && self.has_beside_produces(bytes)
             && self.memory_has(bytes)
+    }
+
+    /// Whether the produces under way leave room for a request of this size.
+    pub(crate) fn has_beside_produces(&self, bytes: usize) -> bool {
+        let produce_bytes = self.load.produce_bytes;
+        produce_bytes == 0 || produce_bytes + bytes <= self.produce_bytes_max
     }
 
     /// Whether the core's memory allows one more request of this size. Who holds none of it may

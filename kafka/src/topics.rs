@@ -14,6 +14,15 @@ pub(crate) fn is_topic_name(name: &str) -> bool {
         && is_legal(name)
 }
 
+/// What each grant costs of a turn, in bytes, that is looked at to find out whether a stream may be
+/// seen and used: up to three times.
+const GRANT_COST: usize = 8;
+
+/// What it costs of a turn, in bytes, to find out what somebody may do with one stream.
+pub(crate) fn check_cost(principal: &Principal) -> usize {
+    GRANT_COST * principal.permissions.grants()
+}
+
 /// The streams one principal may know of: those it may read or write. Others do not exist for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Topics<'c, 'a> {
@@ -61,20 +70,18 @@ impl<'c, 'a> Topics<'c, 'a> {
         self.sees(stream).then_some(stream)
     }
 
-    /// All streams, by topic name.
-    pub(crate) fn all(self) -> impl Iterator<Item = &'c Stream> {
-        self.catalog
-            .streams()
-            .iter()
-            .filter(move |stream| self.sees(stream))
+    /// Whether `stream` belongs to the principal's tenant: of others it knows nothing.
+    pub(crate) fn is_own(&self, stream: &Stream) -> bool {
+        *stream.tenant == *self.principal.tenant
     }
 
     /// Whether the principal may do `action` with `stream`.
     pub(crate) fn allows(&self, action: Action, stream: &Stream) -> bool {
-        *stream.tenant == *self.principal.tenant && self.auth.allows(self.principal, action, stream)
+        self.is_own(stream) && self.auth.allows(self.principal, action, stream)
     }
 
-    fn sees(&self, stream: &Stream) -> bool {
+    /// Whether the principal may know of `stream`.
+    pub(crate) fn sees(&self, stream: &Stream) -> bool {
         self.allows(Action::Subscribe, stream) || self.allows(Action::Publish, stream)
     }
 }

@@ -68,9 +68,25 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_nothing_is_refused() {
+    fn a_burst_without_a_rate_is_refused() {
         let sentence = publish(&["--tenant-publish-burst-bytes=70"]).unwrap_err();
         assert!(sentence.contains("give both"), "{sentence}");
-        assert!(publish(&["--tenant-publish-bytes-per-sec=0"]).is_err());
+    }
+
+    #[test]
+    fn a_rate_or_a_burst_of_nothing_is_refused() {
+        let (rate, burst) = (
+            "--tenant-publish-bytes-per-sec=5000",
+            "--tenant-publish-burst-bytes=70",
+        );
+        assert!(publish(&[rate, burst]).is_ok());
+        for (wrong, named) in [
+            ([rate, "--tenant-publish-burst-bytes=0"], BURST),
+            (["--tenant-publish-bytes-per-sec=0", burst], RATE),
+        ] {
+            let sentence = publish(&wrong).unwrap_err();
+            assert!(sentence.contains(named), "{sentence}");
+            assert!(!sentence.contains("give both"), "{sentence}");
+        }
     }
 }

@@ -252,7 +252,8 @@ pub(crate) static TABLE: &[Setting] = &[
     setting(
         "FELIX_TENANT_PUBLISH_BURST_BYTES",
         number(1, 1 << 50),
-        "What a tenant that has rested may publish at once on top of that.",
+        "What a tenant that has rested may publish at once; less than a tenth of a second's worth \
+         wastes budget.",
     )
     .unset("one second's worth")
     .unit("bytes"),

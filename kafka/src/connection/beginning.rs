@@ -64,7 +64,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     }
 
     /// What it may begin.
-    fn room(&self) -> Room<'_> {
+    pub(super) fn room(&self) -> Room<'_> {
         Room {
             memory: &self.context.memory,
             load: self.in_flight.load(),

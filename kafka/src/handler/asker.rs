@@ -4,13 +4,15 @@
 use super::Scope;
 use crate::codec::ErrorCode;
 use crate::context::Context;
-use crate::topics::Topics;
+use crate::topics::{Topics, check_cost};
 use crate::turn::Turn;
 use felix_core::{Action, Catalog, Principal, ShardId, Stream};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// What a partition costs of a turn, in bytes.
+/// What a topic, beside the grants that are looked at for it, and a partition cost of a turn, in
+/// bytes.
+const TOPIC_COST: usize = 64;
 const PARTITION_COST: usize = 32;
 
 /// What a handler keeps that goes on after its turn.
@@ -46,7 +48,11 @@ impl<S> Asker<S> {
         let mut seen = HashSet::new();
         let mut repeated = HashSet::new();
         let mut meant = Vec::new();
+        let topic_cost = TOPIC_COST + self.principal.as_ref().map_or(0, check_cost);
         for (topic, partitions) in topics {
+            // Also for one that is named without partitions.
+            self.turn.spend(topic_cost);
+            self.turn.room().await;
             let access = self.access(&catalog, topic, action);
             let mut shards = Vec::new();
             for partition in partitions {
@@ -73,7 +79,7 @@ impl<S> Asker<S> {
         meant
     }
 
-    /// One partition is done with; lets others have their turn where there were many.
+    /// One topic or partition is done with; lets others have their turn where there were many.
     pub(super) async fn step(&self) {
         self.turn.spend(PARTITION_COST);
         self.turn.room().await;

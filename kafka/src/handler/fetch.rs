@@ -147,6 +147,7 @@ async fn planned<S>(asker: &Asker<S>, body: &Body<'_>) -> (Plan<Partition, i32>,
     let mut parts = Vec::new();
     for (topic, meant) in body.topics.iter().zip(meant) {
         plan.topic(topic.name);
+        asker.step().await;
         for (partition, shard) in topic.partitions.iter().zip(meant) {
             let index = partition.index;
             plan.partition(match shard {

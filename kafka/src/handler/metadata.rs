@@ -9,7 +9,7 @@ use crate::codec::metadata::{Broker, Partition, Request as Body, RequestTopic, R
 use crate::codec::{DecodeError, ErrorCode};
 use crate::context::Context;
 use crate::request::Request;
-use crate::topics::{Topics, is_topic_name};
+use crate::topics::{Topics, check_cost, is_topic_name};
 use crate::turn::Turn;
 use felix_core::shards::ShardState;
 use felix_core::topology::Node;
@@ -21,7 +21,8 @@ use std::rc::Rc;
 /// The wire's "no topic id".
 const NO_ID: u128 = 0;
 
-/// What a topic, and a partition, cost of a turn, in bytes.
+/// What a stream that is looked at, a topic, and a partition cost of a turn, in bytes.
+const STREAM_COST: usize = 32;
 const TOPIC_COST: usize = 128;
 const PARTITION_COST: usize = 64;
 
@@ -47,13 +48,21 @@ async fn make<S: Shards>(
     let topics = principal
         .as_ref()
         .map(|principal| Topics::new(&context, &catalog, principal));
+    let check_cost = principal.as_ref().map_or(0, check_cost);
     let mut said = Vec::new();
     match (&body.topics, topics) {
         (None, None) => {}
         (None, Some(topics)) => {
-            for stream in topics.all() {
-                said.push(Said::stream(stream, stream.topic().into()));
-                turn.spend(TOPIC_COST);
+            // Most of them may be other tenants'.
+            for stream in catalog.streams() {
+                turn.spend(STREAM_COST);
+                if topics.is_own(stream) {
+                    turn.spend(check_cost);
+                }
+                if topics.sees(stream) {
+                    said.push(Said::stream(stream, stream.topic().into()));
+                    turn.spend(TOPIC_COST);
+                }
                 turn.room().await;
             }
         }
@@ -65,7 +74,7 @@ async fn make<S: Shards>(
                 if seen.insert(answer.key()) {
                     said.push(answer);
                 }
-                turn.spend(TOPIC_COST);
+                turn.spend(TOPIC_COST + check_cost);
                 turn.room().await;
             }
         }

@@ -14,6 +14,7 @@ mod metadata;
 mod offset_for_leader_epoch;
 mod plan;
 mod produce;
+mod uncharged;
 
 use crate::answer::Handled;
 use crate::codec::{ApiKey, DecodeError};

@@ -43,6 +43,7 @@ async fn find<S: Shards>(asker: Asker<S>, request: Request) -> Result<Handled, D
     let mut queries = Vec::new();
     for (topic, meant) in body.topics.iter().zip(meant) {
         plan.topic(topic.name);
+        asker.step().await;
         for (partition, shard) in topic.partitions.iter().zip(meant) {
             plan.partition(match shard {
                 Ok(shard) => {

@@ -6,6 +6,7 @@
 use super::Scope;
 use super::asker::Asker;
 use super::plan::{AnsweredTopic, Plan};
+use super::uncharged::Uncharged;
 use crate::answer::{Handled, Outcome};
 use crate::codec::produce::{
     BATCHES_FROM, Partition, RecordError, Request as Body, RequestTopic, Response, Topic,
@@ -22,7 +23,7 @@ use bytes::BytesMut;
 use felix_core::batch::{Codec, ParsedOnCore};
 use felix_core::blocking::{self, Blocking};
 use felix_core::limits::{BATCH_DECOMPRESSED_BYTES_MAX, REQUEST_DECOMPRESSED_BYTES_MAX};
-use felix_core::quota::{Charged, PublishQuota};
+use felix_core::quota::PublishQuota;
 use felix_core::shards::{Acks, Append, Appended};
 use felix_core::{Action, Batch, BatchError, ShardError, Shards};
 use std::borrow::Cow;
@@ -62,6 +63,8 @@ struct Rest {
     log: ProtocolLog,
     metrics: Rc<KafkaMetrics>,
     quota: Option<Rc<dyn PublishQuota>>,
+    /// What the shards were given.
+    uncharged: Option<Uncharged>,
 }
 
 pub(super) fn begin<S: Shards>(
@@ -95,6 +98,7 @@ pub(super) fn begin<S: Shards>(
         log: scope.context.log.clone(),
         metrics: Rc::clone(&scope.context.metrics),
         quota: scope.context.quota.clone(),
+        uncharged: None,
     };
     let mut parser = Parser {
         version,
@@ -104,7 +108,7 @@ pub(super) fn begin<S: Shards>(
     };
     let asker = Asker::of(scope);
     let hand_over = async move {
-        let (rest, appends) = match refusal {
+        let (mut rest, appends) = match refusal {
             Some(refusal) => (
                 rest.refused(&asker, body.topics, &refusal).await,
                 Vec::new(),
@@ -113,6 +117,7 @@ pub(super) fn begin<S: Shards>(
         };
         match acks {
             Some(acks) if !appends.is_empty() => {
+                rest.hand_over(&appends);
                 let shards = &asker.context.shards;
                 let committed = shards.append_until(appends, acks, deadline).await;
                 Handled::Waiting(Box::pin(async move { rest.finish(committed.await).await }))
@@ -266,6 +271,7 @@ impl Rest {
     ) -> Self {
         for topic in topics {
             self.plan.topic(&topic.name);
+            asker.step().await;
             for partition in topic.partitions {
                 self.plan.partition(Err(refusal.answer(partition.index)));
                 asker.step().await;
@@ -292,6 +298,7 @@ impl Rest {
         let mut fault = None;
         for (topic, meant) in topics.into_iter().zip(meant) {
             self.plan.topic(&topic.name);
+            asker.step().await;
             for (partition, shard) in topic.partitions.into_iter().zip(meant) {
                 let index = partition.index;
                 let shard = match shard {
@@ -330,6 +337,15 @@ impl Rest {
         (self, appends)
     }
 
+    /// These go to the shards now, and from here on somebody pays for them.
+    fn hand_over(&mut self, appends: &[Append]) {
+        let (Some(quota), Some(principal)) = (&self.quota, &self.session.principal) else {
+            return;
+        };
+        let bytes = appends.iter().map(|append| size(append.batch.size())).sum();
+        self.uncharged = Some(Uncharged::new(quota, &principal.tenant, bytes));
+    }
+
     /// The answer where no shard was given anything.
     fn unwritten(mut self) -> Outcome {
         let plan = std::mem::replace(&mut self.plan, Plan::new());
@@ -342,27 +358,15 @@ impl Rest {
         let mut bytes = 0;
         let topics = plan.answer(results, |sent, result| {
             if result.is_ok() {
-                bytes += size(sent);
+                bytes += size(sent.bytes);
             }
             answer(&self.metrics, sent, result)
         });
-        let throttle = self.charge(bytes).await;
+        let throttle = match self.uncharged.take() {
+            Some(uncharged) => uncharged.charge(bytes).await,
+            None => Throttle::default(),
+        };
         self.outcome(topics, throttle)
-    }
-
-    /// Charges the tenant with what was written, whatever is left of its budget (claim 171).
-    async fn charge(&self, bytes: u64) -> Throttle {
-        let (Some(quota), Some(principal)) = (&self.quota, &self.session.principal) else {
-            return Throttle::default();
-        };
-        if bytes == 0 {
-            return Throttle::default();
-        }
-        let throttle = match quota.charge(&principal.tenant, bytes) {
-            Charged::At(throttle) => throttle,
-            Charged::Asked(answer) => answer.await,
-        };
-        Throttle::of(throttle)
     }
 
     fn outcome(
@@ -396,8 +400,8 @@ impl Rest {
 }
 
 /// Bytes of a batch, as they are counted and charged.
-fn size(sent: Sent) -> u64 {
-    u64::try_from(sent.bytes).expect("a size fits 64 bits")
+fn size(bytes: usize) -> u64 {
+    u64::try_from(bytes).expect("a size fits 64 bits")
 }
 
 /// Why a partition failed, for the log.
@@ -420,7 +424,7 @@ fn answer(
     match result {
         Ok(appended) => {
             metrics.produce_records.add(sent.records);
-            metrics.produce_bytes.add(size(sent));
+            metrics.produce_bytes.add(size(sent.bytes));
             Partition {
                 base_offset: appended.base_offset.to_wire(),
                 log_append_time_ms: appended.append_time.map_or(-1, |time| time.0),

@@ -211,6 +211,14 @@ impl Bench {
         bench
     }
 
+    /// With somebody else who decides who may do what.
+    pub(crate) fn with_auth(auth: Rc<dyn Auth>) -> Self {
+        let mut bench = Self::new();
+        let context = Rc::get_mut(&mut bench.context).expect("nobody is connected yet");
+        context.auth = auth;
+        bench
+    }
+
     /// With tenants that may publish so much.
     pub(crate) fn with_quota(make: impl FnOnce(Rc<ModelClock>) -> Rc<dyn PublishQuota>) -> Self {
         let mut bench = Self::new();
@@ -283,13 +291,17 @@ impl Bench {
 
     /// The catalog gains this many streams of 1024 shards, which are not open yet.
     pub(crate) fn widen_catalog(&self, count: u128) {
+        self.grow_catalog(TENANT, felix_core::limits::SHARDS_PER_STREAM_MAX, count);
+    }
+
+    /// The catalog gains this many streams of a tenant.
+    pub(crate) fn grow_catalog(&self, tenant: &str, shards: u32, count: u128) {
         let mut streams = self.context.catalog.current().streams().to_vec();
         for number in 0..count {
             let id = StreamId(0x1000 + number);
-            let shards = felix_core::limits::SHARDS_PER_STREAM_MAX;
             streams.push(Stream {
                 shards,
-                ..stream(TENANT, &format!("wide-{number}"), id)
+                ..stream(tenant, &format!("wide-{number}"), id)
             });
         }
         self.context

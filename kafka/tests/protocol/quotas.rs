@@ -8,10 +8,11 @@ use crate::metadata::all_topics;
 use crate::model::{Event, ModelClock};
 use crate::produce::{produce, produce_bytes, produced};
 use felix_core::limits::REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX;
+use felix_core::memory::Share;
 use felix_core::quota::{Budget, Budgets, Charged, Dealer};
 use felix_core::shards::Acks;
-use felix_core::{Clock, PublishQuota};
-use felix_kafka::{Pulse, Signal, serve_watched};
+use felix_core::{Clock, PublishQuota, ShardError};
+use felix_kafka::{Ending, Pulse, Signal, serve_watched};
 use kafka_protocol::messages::{
     ApiKey, FetchResponse, MetadataResponse, ProduceRequest, ProduceResponse,
 };
@@ -328,34 +329,174 @@ fn a_muted_connection_ends_at_once_when_the_broker_shuts_down() {
     assert_eq!(bench.counted("felix_kafka_throttled_connections", &[]), 0.0);
 }
 
-#[test]
-fn a_muted_connection_is_busy_and_holds_nothing_that_its_peer_could_go_on_with() {
-    let mut bench = bench();
+/// A connection, and what it shows of itself.
+fn watched(bench: &mut Bench) -> (Client, Rc<Pulse>) {
     let pulse: Rc<Pulse> = Rc::default();
     let watched = Rc::clone(&pulse);
-    let mut client = bench.connect_with(|context, stream, peer| {
+    let client = bench.connect_with(|context, stream, peer| {
         Box::pin(async move {
             drop(serve_watched(context, stream, peer, watched).await);
         })
     });
+    (client, pulse)
+}
+
+/// A produce that is paid for whole.
+fn large(client: &mut Client) -> (i32, Vec<u8>) {
     let large = "x".repeat(1 << 20);
     let large = produce("default.clicks", 0, &[&large], -1);
-    let (second, large) = client.encode(ApiKey::Produce, 9, &large);
+    client.encode(ApiKey::Produce, 9, &large)
+}
+
+#[test]
+fn what_a_muted_connection_holds_of_a_request_is_awaited_from_it_and_it_is_busy() {
+    // Half a large request, or all of one that is not begun because of those before it.
+    for whole in [false, true] {
+        let mut bench = bench();
+        let pool = Rc::clone(&bench.context.memory.inbound);
+        let (mut client, pulse) = watched(&mut bench);
+        let commits = bench.hold_commits();
+        let before = if whole {
+            REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+        } else {
+            1
+        };
+        let ids: Vec<_> = (0..before)
+            .map(|_| client.send(ApiKey::Produce, 9, &one()))
+            .collect();
+        let (second, large) = large(&mut client);
+        let sent = if whole { large.len() } else { 100_000 };
+        client.peer.send(&large[..sent]);
+        bench.turn();
+        assert!(pool.used() > 1 << 20, "it is paid for whole");
+        assert_eq!(pulse.holding().request_bytes > 0, !whole);
+        commits.raise();
+        bench.turn();
+        for (id, batches) in ids.into_iter().zip(1..) {
+            assert_eq!(throttle(&mut client, 9, id), owed_ms(batches).min(20_000));
+        }
+        assert!(pulse.is_busy(), "muted");
+        // Others may wait for it: the sweep takes it for stalled then.
+        assert!(pulse.holding().request_bytes > 1 << 20);
+        bench.wait(millis(owed_ms(before).min(20_000)));
+        client.peer.send(&large[sent..]);
+        bench.turn();
+        assert_eq!(throttle(&mut client, 9, second), 20_000);
+        assert_eq!(pool.used(), 0);
+    }
+}
+
+#[test]
+fn a_large_request_that_has_hardly_begun_to_arrive_is_given_back_while_muted() {
+    let mut bench = bench();
+    let pool = Rc::clone(&bench.context.memory.inbound);
+    let (mut client, pulse) = watched(&mut bench);
     let commits = bench.hold_commits();
     let first = client.send(ApiKey::Produce, 9, &one());
-    // As much as is paid for whole, and not the rest.
-    client.peer.send(&large[..100_000]);
     bench.turn();
-    assert!(pulse.holding().request_bytes > 100_000);
+    let (second, large) = large(&mut client);
+    let (begin, rest) = large.split_at(16 << 10);
+    client.peer.send(begin);
+    bench.turn();
+    assert!(pool.used() > 1 << 20);
     commits.raise();
     bench.turn();
     assert_eq!(throttle(&mut client, 9, first), owed_ms(1));
-    assert!(pulse.is_busy(), "muted");
-    assert_eq!(pulse.holding().request_bytes, 0);
-    bench.wait(millis(owed_ms(1)));
-    assert!(!pulse.is_busy(), "its time is over");
-    assert!(pulse.holding().request_bytes > 100_000, "it is to go on");
-    client.peer.send(&large[100_000..]);
+    assert_eq!((pool.used(), pulse.holding().request_bytes), (0, 0));
+    client.peer.send(rest);
     bench.turn();
+    assert_eq!(pool.used(), 0);
+    bench.wait(millis(owed_ms(1)));
     assert_eq!(throttle(&mut client, 9, second), 20_000);
+}
+
+#[test]
+fn a_muted_connection_does_not_stay_in_line_for_memory() {
+    let mut bench = bench();
+    let pool = Rc::clone(&bench.context.memory.inbound);
+    let mut client = bench.connect();
+    let commits = bench.hold_commits();
+    let first = client.send(ApiKey::Produce, 9, &one());
+    bench.turn();
+    let others = Share::new(&pool);
+    others.overdraw(pool.free());
+    let (second, large) = large(&mut client);
+    client.peer.send(&large);
+    bench.turn();
+    assert!(pool.has_waiting());
+    commits.raise();
+    bench.turn();
+    assert_eq!(throttle(&mut client, 9, first), owed_ms(1));
+    assert!(!pool.has_waiting(), "others come first");
+    drop(others);
+    bench.turn();
+    assert_eq!(pool.used(), 0);
+    bench.wait(millis(owed_ms(1)));
+    assert_eq!(throttle(&mut client, 9, second), 20_000);
+}
+
+#[test]
+fn a_large_request_that_may_not_be_begun_yet_is_not_paid_for() {
+    let mut bench = bench_of(1, None, 1 << 20);
+    let pool = Rc::clone(&bench.context.memory.inbound);
+    let mut client = bench.connect();
+    let commits = bench.hold_commits();
+    let first = client.send(ApiKey::Produce, 9, &one());
+    let (second, large) = large(&mut client);
+    client.peer.send(&large);
+    bench.turn();
+    assert!(pool.used() < 1 << 10, "{} bytes", pool.used());
+    commits.raise();
+    bench.turn();
+    assert_eq!(throttle(&mut client, 9, first), owed_ms(1));
+    bench.wait(millis(owed_ms(1)));
+    assert_eq!(throttle(&mut client, 9, second), 20_000);
+}
+
+#[test]
+fn who_breaks_the_connection_before_the_commit_has_paid_for_what_it_brought() {
+    // While it is committed, and while it waits for its place.
+    for place in [false, true] {
+        let mut bench = bench();
+        let gate = if place {
+            bench.hold_queues()
+        } else {
+            bench.hold_commits()
+        };
+        let (mut broken, pulse) = watched(&mut bench);
+        broken.send(ApiKey::Produce, 9, &one());
+        bench.turn();
+        if place {
+            pulse.end(Ending::AtOnce);
+        } else {
+            broken.peer.vanish();
+        }
+        bench.turn();
+        assert_eq!(bench.served(), 0);
+        gate.raise();
+        let mut client = bench.connect();
+        let id = client.send(ApiKey::Produce, 9, &one());
+        bench.turn();
+        assert_eq!(throttle(&mut client, 9, id), owed_ms(2), "{place}");
+    }
+}
+
+#[test]
+fn what_stands_behind_a_lost_produce_is_charged_though_nobody_is_told() {
+    let mut bench = bench();
+    let commits = bench.hold_commits();
+    let mut lost = bench.connect();
+    bench.log(clicks(1), |log| {
+        log.append_error = Some(ShardError::NotLeader)
+    });
+    lost.send(ApiKey::Produce, 9, &produce("default.clicks", 1, &["a"], 0));
+    lost.send(ApiKey::Produce, 9, &one());
+    bench.turn();
+    commits.raise();
+    bench.turn();
+    assert!(lost.peer.is_closed());
+    let mut client = bench.connect();
+    let id = client.send(ApiKey::Produce, 9, &one());
+    bench.turn();
+    assert_eq!(throttle(&mut client, 9, id), owed_ms(2));
 }

@@ -1,16 +1,23 @@
 //! What takes long takes turns: a request that asks for very much does not keep the connections
 //! beside it waiting.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, TENANT};
 use crate::metadata::all_topics;
+use felix_core::auth::{Action, Auth, Grant, GrantScope, Grants, Permissions, Principal};
 use felix_core::limits::FETCH_BYTES_MAX;
+use felix_core::{Credentials, Rejection, Timestamp};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{
-    ApiKey, FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest, TopicName,
+    ApiKey, BrokerId, FetchRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest, TopicName,
 };
 use kafka_protocol::protocol::{Encodable, StrBytes};
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Nearly as many as a request may declare.
 const PARTITIONS: i32 = 30_000;
@@ -21,7 +28,18 @@ fn clicks() -> TopicName {
 
 /// Lets somebody else ask something small while the large request is under way.
 fn takes_turns<R: Encodable>(api: ApiKey, version: i16, request: &R) {
-    let mut bench = Bench::new();
+    let named = usize::try_from(PARTITIONS).unwrap();
+    takes_turns_on(Bench::new(), api, version, request, 6 * named);
+}
+
+/// The same on this bench, where the answer has so many bytes at least.
+fn takes_turns_on<R: Encodable>(
+    mut bench: Bench,
+    api: ApiKey,
+    version: i16,
+    request: &R,
+    bytes_min: usize,
+) {
     let mut large = bench.connect();
     let mut small = bench.connect();
     large.send(api, version, request);
@@ -33,9 +51,8 @@ fn takes_turns<R: Encodable>(api: ApiKey, version: i16, request: &R) {
     assert!(large.take().is_none(), "{api:?} takes many turns");
     bench.turn();
     let answer = large.take().expect("it is answered in the end");
-    let named = usize::try_from(PARTITIONS).unwrap();
     assert!(
-        answer.len() > 6 * named,
+        answer.len() > bytes_min,
         "{} bytes for all of them",
         answer.len()
     );
@@ -82,6 +99,78 @@ fn a_produce_to_very_many_partitions_is_begun_in_turns() {
         .with_acks(-1)
         .with_topic_data(vec![topic]);
     takes_turns(ApiKey::Produce, 7, &request);
+}
+
+/// Every request that names topics, with so many of them and no partition of any.
+fn take_turns_over_topics(bench: impl Fn() -> Bench, count: usize) {
+    let topic = FetchTopic::default().with_topic(clicks());
+    let fetch = FetchRequest::default()
+        .with_session_epoch(-1)
+        .with_topics(vec![topic; count]);
+    takes_turns_on(bench(), ApiKey::Fetch, 11, &fetch, 6 * count);
+    let topic = TopicProduceData::default().with_name(clicks());
+    let mut produce = ProduceRequest::default()
+        .with_acks(-1)
+        .with_topic_data(vec![topic; count]);
+    takes_turns_on(bench(), ApiKey::Produce, 7, &produce, 6 * count);
+    // Refused whole, since there are no transactions.
+    produce.transactional_id = Some(StrBytes::from_static_str("t").into());
+    if count > 1000 {
+        takes_turns_on(bench(), ApiKey::Produce, 7, &produce, 6 * count);
+    }
+    let topic = ListOffsetsTopic::default().with_name(clicks());
+    let offsets = ListOffsetsRequest::default().with_topics(vec![topic; count]);
+    takes_turns_on(bench(), ApiKey::ListOffsets, 5, &offsets, 6 * count);
+    let topic = OffsetForLeaderTopic::default().with_topic(clicks());
+    let epochs = OffsetForLeaderEpochRequest::default()
+        .with_replica_id(BrokerId(-1))
+        .with_topics(vec![topic; count]);
+    takes_turns_on(bench(), ApiKey::OffsetForLeaderEpoch, 3, &epochs, 6 * count);
+    let topic = MetadataRequestTopic::default().with_name(Some(clicks()));
+    let metadata = MetadataRequest::default().with_topics(Some(vec![topic; count]));
+    // Which says each topic once.
+    takes_turns_on(bench(), ApiKey::Metadata, 9, &metadata, 0);
+}
+
+#[test]
+fn requests_that_name_very_many_topics_and_no_partition_are_begun_in_turns() {
+    take_turns_over_topics(Bench::new, usize::try_from(PARTITIONS).unwrap());
+}
+
+/// Has a thousand grants, none of which is for the streams that there are.
+struct Granted;
+
+impl Auth for Granted {
+    fn anonymous(&self) -> Option<Principal> {
+        let grant = |number| Grant {
+            action: Action::Publish,
+            scope: GrantScope::Namespace(format!("other-{number}")),
+        };
+        let grants: Arc<[Grant]> = (0..1000).map(grant).collect();
+        Some(Principal {
+            permissions: Permissions::Granted(Grants::of(&grants)),
+            ..Principal::anonymous(TENANT.into())
+        })
+    }
+
+    fn authenticate(&self, _: Credentials<'_>, _: Timestamp) -> Result<Principal, Rejection> {
+        Err(Rejection::NoTokens)
+    }
+}
+
+#[test]
+fn many_grants_are_looked_at_for_many_topics_in_turns() {
+    take_turns_over_topics(|| Bench::with_auth(Rc::new(Granted)), 150);
+    let bench = Bench::with_auth(Rc::new(Granted));
+    bench.grow_catalog(TENANT, 1, 150);
+    takes_turns_on(bench, ApiKey::Metadata, 9, &all_topics(), 0);
+}
+
+#[test]
+fn streams_that_are_not_seen_are_looked_at_in_turns() {
+    let bench = Bench::new();
+    bench.grow_catalog("other", 1, 30_000);
+    takes_turns_on(bench, ApiKey::Metadata, 9, &all_topics(), 0);
 }
 
 /// A Fetch that is begun in turns, of one partition that is there.
