@@ -1,8 +1,8 @@
 //! What a start tells the log of itself.
 
+use crate::given_file;
 use crate::listeners::Listeners;
 use crate::settings::Settings;
-use crate::token_file;
 use std::net::SocketAddr;
 
 /// What of the settings is worth a warning.
@@ -34,7 +34,7 @@ pub(crate) fn warn(settings: &Settings) {
         }
     }
     let token_file = kafka.token_file.as_deref();
-    if let Some(path) = token_file.filter(|path| token_file::is_readable_by_others(path)) {
+    if let Some(path) = token_file.filter(|path| given_file::is_readable_by_others(path)) {
         tracing::warn!(
             path = %path.display(),
             "the token file can be read by every user of this machine; chmod o-r it"

@@ -1,21 +1,21 @@
 //! The tokens an operator lists in a TOML file: whose each is, and what it may be used for.
 
+use crate::given_file::{GivenFault, Wanted};
 use crate::tokens::{Digest, Issued, Tokens, token};
 use crate::{identity, rfc3339};
 use felix_core::Timestamp;
 use felix_core::auth::{Action, Grant, GrantScope};
 use felix_core::catalog::{name_fault, namespace_fault};
 use serde::Deserialize;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::value::Datetime;
 
-/// Permission for everybody to read a file.
-const READABLE_BY_OTHERS: u32 = 0o004;
+/// Bytes of a token file at most: some fifty thousand tokens.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Characters of a subject.
 const SUBJECT_CHARS_MAX: usize = 249;
@@ -49,19 +49,25 @@ enum Moment {
 ///
 /// # Errors
 /// A sentence with the file, the line and what to do.
-pub(crate) fn read(path: &Path) -> Result<Tokens, String> {
-    let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| {
-        format!("the token file {shown} cannot be read: {error}; FELIX_KAFKA_TOKEN_FILE names it")
-    })?;
-    parse(&text).map_err(|fault| format!("the token file {shown}: {fault}"))
-}
-
-/// Whether everybody on the machine may read it: there are only hashes in it, and who may use what
-/// is nobody's business either.
-#[must_use]
-pub(crate) fn is_readable_by_others(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.mode() & READABLE_BY_OTHERS != 0)
+pub(crate) fn read(path: &Path) -> Result<Tokens, GivenFault> {
+    let wanted = Wanted {
+        variable: "FELIX_KAFKA_TOKEN_FILE",
+        what: "a token file",
+        bytes_max: FILE_BYTES_MAX,
+    };
+    let bytes = wanted.read(path)?;
+    let text = String::from_utf8(bytes);
+    let tokens = text.map_err(|error| {
+        let before = error
+            .as_bytes()
+            .iter()
+            .take(error.utf8_error().valid_up_to());
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        format!("line {line}: this is no UTF-8")
+    });
+    let tokens = tokens.and_then(|text| parse(&text));
+    tokens
+        .map_err(|fault| GivenFault::Refused(format!("the token file {}: {fault}", path.display())))
 }
 
 fn parse(text: &str) -> Result<Tokens, String> {
@@ -342,6 +348,15 @@ mod tests {
             assert!(sentence.contains(words), "{sentence}");
             assert!(sentence.contains(&format!("line {line}")), "{sentence}");
         }
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_its_line() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("tokens.toml");
+        std::fs::write(&path, b"# one\n# \xff\n").unwrap();
+        let fault = String::from(read(&path).map(|_| ()).unwrap_err());
+        assert!(fault.contains("line 2: this is no UTF-8"), "{fault}");
     }
 
     #[test]
