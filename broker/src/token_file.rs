@@ -17,6 +17,9 @@ use toml::value::Datetime;
 /// Bytes of a token file at most: some fifty thousand tokens.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
+/// Hexadecimal digits in a row that a sentence may show of the file: fewer than a guess needs.
+const DIGITS_SHOWN_MAX: usize = 12;
+
 /// Characters of a subject.
 const SUBJECT_CHARS_MAX: usize = 249;
 
@@ -71,7 +74,15 @@ pub(crate) fn read(path: &Path) -> Result<Tokens, GivenFault> {
 }
 
 fn parse(text: &str) -> Result<Tokens, String> {
-    let page: Page = toml::from_str(text).map_err(|error| error.to_string())?;
+    understand(text).map_err(|fault| without_secrets(&fault))
+}
+
+fn understand(text: &str) -> Result<Tokens, String> {
+    let page: Page = toml::from_str(text).map_err(|error| {
+        // Shown whole it has the line of the file in it, and with it whatever stands there.
+        let at = error.span().unwrap_or_default().start;
+        format!("line {}: {}", line_of(text, at), error.message())
+    })?;
     let mut tokens = Tokens::default();
     for entry in page.token {
         let line = line_of(text, entry.span().start);
@@ -84,6 +95,28 @@ fn parse(text: &str) -> Result<Tokens, String> {
         }
     }
     Ok(tokens)
+}
+
+/// A sentence without what may be a token: somebody who writes one where its hash belongs, or under
+/// a name of his own, is not to find it in the log.
+fn without_secrets(sentence: &str) -> String {
+    let mut shown = String::new();
+    let mut digits = String::new();
+    for character in sentence.chars().chain(['\0']) {
+        if character.is_ascii_hexdigit() {
+            digits.push(character);
+            continue;
+        }
+        if digits.len() > DIGITS_SHOWN_MAX {
+            shown.push_str("...");
+        } else {
+            shown.push_str(&digits);
+        }
+        digits.clear();
+        shown.push(character);
+    }
+    shown.pop();
+    shown
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -347,6 +380,31 @@ mod tests {
             let sentence = fault(&text);
             assert!(sentence.contains(words), "{sentence}");
             assert!(sentence.contains(&format!("line {line}")), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn no_sentence_has_a_token_in_it_wherever_it_stands() {
+        let secret = token([0xab; 32]);
+        let digits = secret.trim_start_matches("felix_");
+        for text in [
+            format!("token = \"{secret}\"\n"),
+            format!("{secret} = 1\n"),
+            format!("[[token]]\ntenant = \"t1\" {secret}\n"),
+            format!("[[token]]\n{secret}\n"),
+            format!("[[token]]\ntoken = \"{secret}\"\n"),
+            page(&secret, ALL),
+            page(&hash(), &format!("{ALL}\npassword = \"{digits}\"")),
+            page(&hash(), &format!("permissions = \"{secret}\"")),
+            page(&hash(), &format!("permissions = [\"{digits}\"]")),
+            page(&hash(), &format!("{ALL}\nexpires = \"{secret}\"")),
+            page(&hash(), ALL).replace("t1", &format!("{secret} ")),
+            page(&hash(), ALL).replace("checkout", &format!("{secret} ")),
+        ] {
+            let sentence = fault(&text);
+            assert!(sentence.starts_with("line "), "{sentence}");
+            assert!(!sentence.contains(&digits[..16]), "{sentence}");
+            assert!(!sentence.contains('\n'), "{sentence}");
         }
     }
 
