@@ -1,7 +1,9 @@
 //! TLS as clients meet it: real ones, right and wrong certificates, and certificates that change
 //! under them.
 
-use felix_tests::{Authority, Broker, Identity, Stream, eventually, java, kcat, python, wire};
+use felix_tests::{
+    Authority, Broker, Identity, Stream, Token, eventually, java, kcat, python, wire,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -277,6 +279,55 @@ fn with_a_client_authority_only_its_certificates_come_in() {
     assert!(failed(&broker, "client_certificate") >= 1.0);
     let log = broker.logged(|log| log.contains("does not hold against"));
     assert!(log.contains("shows no certificate"), "{log}");
+}
+
+#[test]
+fn a_token_over_tls_is_taken_beside_its_subjects_certificate_and_beside_no_other() {
+    const REFUSED: &str = "Felix: token rejected: the client certificate is not issued to the \
+                           token's subject";
+    let authority = Authority::new("clients");
+    let [alice, bob] = ["alice", "bob"].map(|subject| Token::new("t1", subject));
+    let settings = [
+        ("FELIX_KAFKA_TLS", "true"),
+        ("FELIX_TLS_CERT_EXPORT", EXPORTED),
+        ("FELIX_TLS_CLIENT_CA", path(&authority.certificate())),
+        ("FELIX_TLS_CLIENT_CERT_BIND_SUBJECT", "true"),
+    ];
+    let streams = [Stream::new(TOPIC, 2).of("t1")];
+    let mut broker = Broker::start_with_tokens(&streams, &Token::file(&[&alice, &bob]), &settings);
+    let own = authority.issue("alice", &["felix:principal:alice"]);
+    let exported = broker.home().join(EXPORTED);
+    let mut properties = [trust(&exported), show(&own)].concat();
+    properties.push("security.protocol=sasl_ssl".to_owned());
+    let with = |token: &Token, args: &[&str], input: Option<&str>| {
+        let credentials = token.of_kcat();
+        let credentials: Vec<&str> = credentials.iter().map(String::as_str).collect();
+        // Of a property that is given twice the last one counts.
+        let args = kcat_args(&[args, &credentials].concat(), &properties);
+        kcat::run(&broker.bootstrap(), &args, input.map(Into::into))
+    };
+    drop(with(&alice, &["-P", "-t", TOPIC, "-p", "0"], Some("one\n")).ok());
+    let read = ["-C", "-t", TOPIC, "-p", "0", "-o", "beginning", "-e", "-q"];
+    assert_eq!(with(&alice, &read, None).ok().text(), "one\n");
+    let other = with(&bob, &["-L", "-m", "5"], None);
+    assert!(
+        !other.status.success() && other.stderr.contains(REFUSED),
+        "{other:?}"
+    );
+
+    // A session that goes on has the names of the certificate it began with.
+    let port = broker.port().to_string();
+    for version in ["1.2", "1.3"] {
+        let files = [&own.certificate, &own.key].map(|file| path(file));
+        let connection = [&*port, path(&exported), version, files[0], files[1]];
+        let tokens = [&alice, &alice, &bob].map(|token| [token.tenant, &*token.text]);
+        let args = [&connection[..], &tokens.concat()].concat();
+        let told = python::run("sasl_over_tls.py", &args, None).text();
+        let expected = format!("new 0 \nresumed 0 \nresumed 58 {REFUSED}\n");
+        assert_eq!(told, expected, "TLS {version}");
+    }
+    let log = broker.logged(|log| log.contains("is not issued to the token's subject"));
+    assert!(!log.contains(&*alice.text) && !log.contains(&*bob.text));
 }
 
 const RELOADS: &str = "felix_reloads_total{subject=\"certificate\"}";
