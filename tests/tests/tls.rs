@@ -12,6 +12,7 @@ use std::time::Duration;
 
 const TOPIC: &str = "default.clicks";
 const EXPORTED: &str = "exported.pem";
+const AUTH_TIMEOUTS: &str = "felix_kafka_refused_total{reason=\"auth_timeout\"}";
 
 /// A setting that is a path of this run.
 fn path(path: &Path) -> &'static str {
@@ -409,5 +410,25 @@ fn half_open_handshakes_hold_up_nobody_and_end_in_time() {
     // The broker ends it: by a reset, since what was received has not been looked at.
     assert!(!matches!(last.read(&mut [0]), Ok(1..)));
     eventually("all have ended", || failed(&broker, "timeout") >= 1000.0);
+    assert!(broker.metric(AUTH_TIMEOUTS) >= 1000.0);
     listing(&broker, &properties).unwrap();
+}
+
+#[test]
+fn handshake_and_authentication_have_one_time_together() {
+    let token = Token::new("t1", "late");
+    let settings = [
+        ("FELIX_KAFKA_TLS", "true"),
+        ("FELIX_TLS_CERT_EXPORT", EXPORTED),
+        ("FELIX_KAFKA_AUTH_TIMEOUT_MS", "4000"),
+    ];
+    let broker = Broker::start_with_tokens(&[], &Token::file(&[&token]), &settings);
+    let exported = broker.home().join(EXPORTED);
+    let args = [&*broker.port().to_string(), path(&exported), "3"];
+    let took = python::run("late_tls.py", &args, None).text();
+    let took: u64 = took.trim().parse().expect("it prints milliseconds");
+    // Twice the time would be seven seconds.
+    assert!((3900..6000).contains(&took), "{took} ms");
+    assert_eq!(broker.metric(AUTH_TIMEOUTS), 1.0);
+    assert_eq!(failed(&broker, "timeout"), 0.0);
 }
