@@ -3,12 +3,14 @@
 //! A core gives a job a place in the queue only while it has fewer than
 //! [`HEAVY_JOBS_PER_CORE_MAX`] there; further jobs wait in line on their core. The queue has room
 //! for that many of each core, so giving never waits for the threads, and no core takes another's
-//! room. What is done is told to the core's mailbox. Files are not this pool's business: each core
+//! room. The steps of TLS handshakes, which anybody may ask for who can connect, have a queue of their
+//! own ([`Strangers`]), and one of the threads never takes from it: however many cores have handshakes
+//! waiting, those who publish do not wait behind them. What is done is told to the core's mailbox. Files are not this pool's business: each core
 //! has threads of its own for them (`felix-block-<n>`), which no heavy work can hold up.
 
 use crate::giving_way::giving_way;
 use crate::mailbox::{Inside, Outside, mailbox};
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, select};
 use felix_core::Blocking;
 use felix_core::blocking::{Job, JobDone};
 use felix_core::limits::HEAVY_JOBS_PER_CORE_MAX;
@@ -26,6 +28,11 @@ use std::thread::{self, JoinHandle};
 /// so they are few.
 const THREADS: usize = 2;
 
+/// Those of them that take steps of handshakes as well.
+const THREADS_FOR_STRANGERS: usize = 1;
+
+const _: () = assert!(THREADS_FOR_STRANGERS < THREADS);
+
 /// A job on its way to a thread.
 struct Order {
     number: u64,
@@ -37,7 +44,19 @@ struct Order {
 
 /// How a core reaches the threads: plain, to cross to it. The threads end when the last is gone.
 #[derive(Clone)]
-pub(crate) struct HeavyThreads(Sender<Order>);
+pub(crate) struct HeavyThreads {
+    known: Sender<Order>,
+    strangers: Sender<Order>,
+}
+
+/// Who a job is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum For {
+    /// Somebody whose request is served.
+    Known,
+    /// Somebody who is only just connecting.
+    Strangers,
+}
 
 impl std::fmt::Debug for HeavyThreads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,19 +69,39 @@ impl std::fmt::Debug for HeavyThreads {
 /// # Errors
 /// No thread can be had.
 pub(crate) fn start(cores: u16) -> std::io::Result<(HeavyThreads, Vec<JoinHandle<()>>)> {
-    let (give, take) = crossbeam_channel::bounded(usize::from(cores) * HEAVY_JOBS_PER_CORE_MAX);
+    let jobs_max = usize::from(cores) * HEAVY_JOBS_PER_CORE_MAX;
+    let (give_known, known) = crossbeam_channel::bounded(jobs_max);
+    let (give_strangers, strangers) = crossbeam_channel::bounded(jobs_max);
     let threads = (0..THREADS).map(|number| {
-        let orders: Receiver<Order> = take.clone();
+        let known: Receiver<Order> = known.clone();
+        let strangers = (number < THREADS_FOR_STRANGERS).then(|| strangers.clone());
+        let strangers = strangers.unwrap_or_else(crossbeam_channel::never);
         thread::Builder::new()
             .name(format!("felix-heavy-{number}"))
-            .spawn(move || {
-                for order in orders {
-                    order.fulfil();
-                }
-            })
+            .spawn(move || fulfil_all(&known, &strangers))
     });
     let threads = giving_way(|| threads.collect::<Result<_, _>>())?;
-    Ok((HeavyThreads(give), threads))
+    let heavy = HeavyThreads {
+        known: give_known,
+        strangers: give_strangers,
+    };
+    Ok((heavy, threads))
+}
+
+/// Takes from either where there is something in both.
+fn fulfil_all(known: &Receiver<Order>, strangers: &Receiver<Order>) {
+    let next = || {
+        select! {
+            recv(known) -> order => order,
+            recv(strangers) -> order => order,
+        }
+    };
+    while let Ok(order) = next() {
+        order.fulfil();
+    }
+    // The last core has gone, and with it both queues; what it had given is still in them.
+    let left = known.try_iter().chain(strangers.try_iter());
+    left.for_each(Order::fulfil);
 }
 
 impl Order {
@@ -136,6 +175,11 @@ pub(crate) fn on_core(threads: HeavyThreads) -> (Rc<Heavy>, Inside<u64>) {
 }
 
 impl Heavy {
+    /// For handshakes, which share the core's places and not its queue.
+    pub(crate) fn strangers(&self) -> Strangers {
+        Strangers(Rc::clone(&self.0))
+    }
+
     /// Hears from the threads what is done, and wakes who waits for it; `stir` is called each
     /// time. Has no end: to be dropped with its core.
     pub(crate) async fn hear(self: Rc<Self>, mut inside: Inside<u64>, stir: impl Fn()) {
@@ -148,19 +192,33 @@ impl Heavy {
 
 impl Blocking for Heavy {
     fn run(&self, job: Job) -> JobDone {
-        let state = Rc::clone(&self.0);
-        Box::pin(async move {
-            let place = Share::new(&state.places);
-            poll_fn(|cx| place.poll_reserve(cx, 1)).await;
-            let given_up = GiveUp(Arc::default());
-            let wait = state.give(job, place, Arc::clone(&given_up.0));
-            poll_fn(|cx| wait.poll(cx)).await;
-        })
+        self.0.run(job, For::Known)
+    }
+}
+
+/// The same threads for the handshakes of a core: see the module. Lives on that core.
+#[derive(Debug)]
+pub(crate) struct Strangers(Rc<State>);
+
+impl Blocking for Strangers {
+    fn run(&self, job: Job) -> JobDone {
+        self.0.run(job, For::Strangers)
     }
 }
 
 impl State {
-    fn give(&self, job: Job, place: Share, given_up: Arc<AtomicBool>) -> Rc<Wait> {
+    fn run(self: &Rc<Self>, job: Job, whom: For) -> JobDone {
+        let state = Rc::clone(self);
+        Box::pin(async move {
+            let place = Share::new(&state.places);
+            poll_fn(|cx| place.poll_reserve(cx, 1)).await;
+            let given_up = GiveUp(Arc::default());
+            let wait = state.give(job, whom, place, Arc::clone(&given_up.0));
+            poll_fn(|cx| wait.poll(cx)).await;
+        })
+    }
+
+    fn give(&self, job: Job, whom: For, place: Share, given_up: Arc<AtomicBool>) -> Rc<Wait> {
         let number = self.next.get();
         self.next.set(number + 1);
         let wait = Rc::new(Wait::default());
@@ -175,7 +233,11 @@ impl State {
             given_up,
             done: self.done.clone(),
         };
-        let sent = self.threads.0.try_send(order);
+        let queue = match whom {
+            For::Known => &self.threads.known,
+            For::Strangers => &self.threads.strangers,
+        };
+        let sent = queue.try_send(order);
         assert!(sent.is_ok(), "the queue has room for each place");
         wait
     }
@@ -204,8 +266,10 @@ impl Wait {
 mod tests {
     use super::*;
     use felix_core::blocking::run;
+    use felix_core::limits::HANDSHAKE_JOBS_PER_CORE_MAX;
     use futures_util::FutureExt;
     use std::pin::pin;
+    use std::time::Duration;
 
     /// A core that the test runs by hand.
     struct Bench {
@@ -328,6 +392,39 @@ mod tests {
         let mut order: Vec<usize> = runs.try_iter().collect();
         order.sort_unstable();
         assert_eq!(order, [0, 1]);
+    }
+
+    #[test]
+    fn who_publishes_does_not_wait_for_handshakes_of_however_many_cores() {
+        const CORES: u16 = 16;
+        let (seed, _threads) = start(CORES).unwrap();
+        let (ran, runs) = crossbeam_channel::unbounded();
+        let cores: Vec<_> = (0..CORES).map(|_| on_core(seed.clone())).collect();
+        let mut gates = Vec::new();
+        let mut waits = Vec::new();
+        for (heavy, _) in &cores {
+            for _ in 0..HANDSHAKE_JOBS_PER_CORE_MAX {
+                let (gate, job) = held(&ran, gates.len());
+                gates.push(gate);
+                let strangers = heavy.strangers();
+                waits.push(Box::pin(async move { run(&strangers, job).await }));
+            }
+        }
+        for wait in &mut waits {
+            assert!(wait.now_or_never().is_none());
+        }
+        // One of them holds a thread, and all others wait for it.
+        for (heavy, _) in &cores {
+            let (told, tells) = crossbeam_channel::bounded(1);
+            let mut published = pin!(run(&**heavy, move || told.send(()).unwrap()));
+            assert!((&mut published).now_or_never().is_none());
+            assert_eq!(tells.recv_timeout(Duration::from_secs(20)), Ok(()));
+        }
+        assert!(runs.is_empty());
+        for gate in &gates {
+            gate.send(()).unwrap();
+        }
+        assert_eq!(runs.iter().take(gates.len()).count(), gates.len());
     }
 
     #[test]

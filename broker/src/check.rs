@@ -1,5 +1,6 @@
 //! `--check-config`: whether the broker could start with these settings, without starting it.
 
+use crate::announce;
 use crate::catalog_file::{self, Described};
 use crate::clock::SystemClock;
 use crate::settings::Settings;
@@ -17,20 +18,7 @@ pub(crate) const NOWHERE: &str = "the catalog has durable streams and there is n
 /// # Errors
 /// A sentence: the broker would not start.
 pub(crate) fn check(settings: &Settings) -> Result<(), String> {
-    for (variable, nearest) in &settings.unknown_variables {
-        // Nobody who listens there is worse off than with it closed.
-        drop(writeln!(
-            io::stderr(),
-            "felix-broker: warning: {variable} means nothing to the broker; the nearest variable \
-             is {nearest}"
-        ));
-    }
-    if let Some(fault) = &settings.logging.rust_log_fault {
-        drop(writeln!(
-            io::stderr(),
-            "felix-broker: warning: RUST_LOG is passed over: {fault}"
-        ));
-    }
+    announce::warnings(settings).iter().for_each(warn);
     let file = settings.catalog_file.as_deref();
     let listed = catalog_file::listed(file, settings.dev, &settings.storage.stream_defaults())?;
     if settings.storage.directory.is_none() && !listed.is_empty() {
@@ -59,10 +47,15 @@ fn check_tls(settings: &Settings) -> Result<(), String> {
         || TlsSource::new(&settings.tls, None),
         Ok,
     )?;
-    for warning in source.load()?.config.warnings(SystemClock.wall()) {
-        drop(writeln!(io::stderr(), "felix-broker: warning: {warning}"));
-    }
+    let loaded = source.load()?;
+    let warnings = loaded.config.warnings(SystemClock.wall());
+    warnings.iter().for_each(warn);
     Ok(())
+}
+
+fn warn(warning: &String) {
+    // Nobody who listens there is worse off than with it closed.
+    drop(writeln!(io::stderr(), "felix-broker: warning: {warning}"));
 }
 
 /// Streams with made-up identities, for the catalog to judge their names and counts.

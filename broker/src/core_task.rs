@@ -4,7 +4,7 @@
 //! Everything made here lives on the core. What it is made from ([`Plan`]) is plain and crosses
 //! the thread once.
 
-use crate::blocking::{self, HeavyThreads};
+use crate::blocking::{self, Heavy, HeavyThreads};
 use crate::boot::Event;
 use crate::clock::SystemClock;
 use crate::collect::Numbers;
@@ -167,7 +167,7 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
     let watched = Rc::clone(&stalls).watch(Work::Sockets, "sockets", reactor.run());
     let sockets = executor::spawn(watched);
     let (heavy, hear) = heavy_work(plan.heavy, &stalls, reactor.clone());
-    let (watch, jobs) = (Rc::clone(&stalls), Rc::clone(&heavy));
+    let (watch, jobs) = (Rc::clone(&stalls), Rc::clone(&heavy) as Rc<dyn Blocking>);
     let lanes = plan.lanes;
     let shards = lanes.start(plan.storage, Rc::clone(&clock), watch, jobs);
     let stirred = reactor.clone();
@@ -181,7 +181,7 @@ async fn live(plan: Plan) -> Result<Vec<ShardId>, String> {
     let around = Surroundings {
         clock: Rc::clone(&clock),
         stalls: Rc::clone(&stalls),
-        blocking: heavy,
+        heavy,
         quotas: quotas.clone(),
     };
     let kafka = plan.kafka.map(|kafka| {
@@ -242,7 +242,7 @@ fn heavy_work(
     threads: HeavyThreads,
     stalls: &Rc<Stalls>,
     reactor: Reactor,
-) -> (Rc<dyn Blocking>, executor::Task<()>) {
+) -> (Rc<Heavy>, executor::Task<()>) {
     let (heavy, done) = blocking::on_core(threads);
     let hear = Rc::clone(&heavy).hear(done, move || reactor.stir());
     let hear = Rc::clone(stalls).watch(Work::Mail, "heavy work", hear);

@@ -15,17 +15,38 @@ use std::sync::Arc;
 /// that the one can be appended to the file and the other never is.
 ///
 /// # Errors
-/// A sentence: that is no tenant and subject, or there is no randomness.
+/// A sentence: that is no tenant and subject, there is no randomness, or the entry or the token
+/// cannot be written.
 pub(crate) fn print_new_token(whose: &str) -> Result<(), String> {
-    let NewToken { token, entry } = token_file::new_token(whose)?;
-    // Whoever closed the pipe wants neither.
-    drop(write!(io::stdout(), "{entry}"));
-    drop(writeln!(
-        io::stderr(),
+    let new = token_file::new_token(whose)?;
+    hand_out(&new, &mut io::stdout(), &mut io::stderr())
+}
+
+/// The token only once its entry is written: nobody is to use one that no file lists.
+fn hand_out(
+    new: &NewToken,
+    entries: &mut impl Write,
+    tokens: &mut impl Write,
+) -> Result<(), String> {
+    let NewToken { token, entry } = new;
+    let written = entries.write_all(entry.as_bytes());
+    written.and_then(|()| entries.flush()).map_err(|error| {
+        format!(
+            "the entry for the token file cannot be written to standard output: {error}; the token \
+             is not shown, and what is written of its entry is to be removed"
+        )
+    })?;
+    let told = writeln!(
+        tokens,
         "the token, which is shown only now; it is the SASL password, and the tenant is the \
          username:\n{token}"
-    ));
-    Ok(())
+    );
+    told.map_err(|error| {
+        format!(
+            "the token cannot be shown on standard error: {error}; its entry is of no use, and is \
+             to be removed"
+        )
+    })
 }
 
 /// The token file as a start has read it.
@@ -87,7 +108,8 @@ mod tests {
     use super::*;
     use crate::mailbox::{Inside, mailbox};
     use futures_util::FutureExt;
-    use std::fs;
+    use std::fs::{self, File};
+    use std::io::BufWriter;
     use std::sync::Weak;
 
     fn told(mail: &mut Inside<Message>) -> Arc<Tokens> {
@@ -117,5 +139,22 @@ mod tests {
             assert!(replaced.upgrade().is_some(), "the core has dropped its own");
             before = Some(replaced);
         }
+    }
+
+    #[test]
+    fn a_token_whose_entry_is_not_written_is_not_shown() {
+        let new = token_file::new_token("t1/checkout").unwrap();
+        let full = || File::options().write(true).open("/dev/full").unwrap();
+        let mut shown = Vec::new();
+        let fault = hand_out(&new, &mut full(), &mut shown).unwrap_err();
+        assert!(fault.contains("standard output"), "{fault}");
+        // What notices it only when the last of it is to go.
+        hand_out(&new, &mut BufWriter::new(full()), &mut shown).unwrap_err();
+        assert!(shown.is_empty());
+        let mut entries = Vec::new();
+        let fault = hand_out(&new, &mut entries, &mut full()).unwrap_err();
+        assert!(fault.contains("standard error"), "{fault}");
+        hand_out(&new, &mut entries, &mut shown).unwrap();
+        assert!(String::from_utf8(shown).unwrap().contains(&new.token));
     }
 }

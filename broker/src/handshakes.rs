@@ -3,7 +3,7 @@
 
 use crate::executor;
 use felix_core::metrics::{Kind, Metrics, Sample};
-use felix_core::{Blocking, Clock, LogLimit};
+use felix_core::{Blocking, Clock, LogLimit, Monotonic};
 use felix_kafka::Peer;
 use felix_net::TcpStream;
 use felix_net::tls::{
@@ -25,6 +25,15 @@ pub(crate) struct Handshakes {
     clock: ClockHandle,
 }
 
+/// A peer that hands were not shaken with: counted and logged, and to be closed.
+#[derive(Debug)]
+pub(crate) enum Unshaken {
+    /// It is to hear of it.
+    Refused(TcpStream),
+    /// Its time was over.
+    Late,
+}
+
 /// A clock among what can be shown.
 struct ClockHandle(Rc<dyn Clock>);
 
@@ -35,7 +44,8 @@ impl std::fmt::Debug for ClockHandle {
 }
 
 impl Handshakes {
-    /// Handshakes as `config` says, each done within `timeout`.
+    /// Handshakes as `config` says, each done within `timeout` of the moment when the connection was
+    /// accepted.
     pub(crate) fn new(
         config: TlsConfig,
         timeout: Duration,
@@ -60,15 +70,16 @@ impl Handshakes {
     /// Shakes hands with a peer; its stream, and who it is.
     ///
     /// # Errors
-    /// It is to be closed, and the reason is counted and logged. The connection, where the peer is
-    /// to hear of it.
+    /// It is to be closed.
     pub(crate) async fn shake_hands(
         &self,
         stream: TcpStream,
         address: SocketAddr,
-    ) -> Result<(TlsStream<TcpStream>, Peer), Option<TcpStream>> {
+        accepted: Monotonic,
+    ) -> Result<(TlsStream<TcpStream>, Peer), Unshaken> {
         let accept = Box::pin(self.acceptor.accept(stream));
-        let patience = pin!(executor::pause(self.timeout));
+        let waited = self.clock.0.monotonic().until(accepted);
+        let patience = pin!(executor::pause(self.timeout.saturating_sub(waited)));
         match select(accept, patience).await {
             Either::Left((Ok(accepted), _)) => {
                 let Accepted {
@@ -82,7 +93,7 @@ impl Handshakes {
             Either::Left((Err(refused), _)) => {
                 let Refused { stream, error } = *refused;
                 self.tell(address, error.failure(), &error.to_string());
-                Err(Some(stream))
+                Err(Unshaken::Refused(stream))
             }
             Either::Right(_) => {
                 let failure = TlsFailure::Timeout;
@@ -93,7 +104,7 @@ impl Handshakes {
                     failure,
                     &format!("the handshake is not done after {waited} ms"),
                 );
-                Err(None)
+                Err(Unshaken::Late)
             }
         }
     }

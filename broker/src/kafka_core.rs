@@ -1,5 +1,6 @@
 //! The Kafka listener on one core: what its connections share, and its part of the doors.
 
+use crate::blocking::Heavy;
 use crate::core_task::Message;
 use crate::door::{Bounds, Door};
 use crate::executor::CoreTimer;
@@ -15,9 +16,7 @@ use crate::token_auth::TokenAuth;
 use crate::tokens::Tokens;
 use felix_core::metrics::Metrics;
 use felix_core::topology::Topology;
-use felix_core::{
-    Auth, Blocking, BrokerId, Clock, CpuId, Memory, ProducerIds, PublishQuota, Stalls,
-};
+use felix_core::{Auth, BrokerId, Clock, CpuId, Memory, ProducerIds, PublishQuota, Stalls};
 use felix_kafka::{CatalogView, Context, KafkaMetrics, ProtocolLog, Signal};
 use felix_net::Reactor;
 use felix_net::tls::TlsConfig;
@@ -123,7 +122,7 @@ pub(crate) struct Surroundings {
     /// Who holds the core for too long.
     pub(crate) stalls: Rc<Stalls>,
     /// Where work goes that would.
-    pub(crate) blocking: Rc<dyn Blocking>,
+    pub(crate) heavy: Rc<Heavy>,
     /// Where tenants are charged for what they publish, if they are.
     pub(crate) quotas: Option<Rc<Quotas>>,
 }
@@ -169,24 +168,21 @@ impl KafkaCore {
         let timeouts = plan.timeouts();
         let auth = plan.auth();
         let shared = plan.listeners.shared.adopt(reactor)?;
-        let own = plan
-            .listeners
-            .own
-            .map(|own| own.adopt(reactor))
-            .transpose()?;
+        let own = plan.listeners.own.map(|own| own.adopt(reactor));
+        let own = own.transpose()?;
         let doors = Rc::new(doors(core, &plan.settings, plan.door_keeper));
         let metrics = Rc::new(KafkaMetrics::new(core));
         let memory = Memory::new(plan.memory_bytes_max);
         let Surroundings {
             clock,
             stalls,
-            blocking,
+            heavy,
             quotas,
         } = surroundings;
         let log = ProtocolLog::new(Rc::clone(&clock));
         let handshakes = plan.security.tls.map(|config| {
-            let (blocking, clock) = (Rc::clone(&blocking), Rc::clone(&clock));
-            Rc::new(Handshakes::new(config, timeouts.auth, blocking, clock))
+            let (beside, clock) = (Rc::new(heavy.strangers()), Rc::clone(&clock));
+            Rc::new(Handshakes::new(config, timeouts.auth, beside, clock))
         });
         let context = Context {
             shards: router,
@@ -194,7 +190,7 @@ impl KafkaCore {
             topology: Rc::new((*plan.topology).clone()),
             auth: Rc::clone(&auth) as Rc<dyn Auth>,
             log: log.clone(),
-            blocking,
+            blocking: heavy,
             stalls,
             quota: quotas.map(|quotas| quotas as Rc<dyn PublishQuota>),
             producer_ids: plan.producer_ids,

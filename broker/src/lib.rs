@@ -28,6 +28,7 @@ pub mod engine;
 mod executor;
 mod exposition;
 mod file_fault;
+mod given_file;
 mod giving_way;
 mod handshakes;
 mod http;

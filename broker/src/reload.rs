@@ -1,6 +1,7 @@
 //! Files that are read anew while the broker runs: all of them on SIGHUP, and each when it has
 //! changed. A thread of its own does it, since a file system may hang.
 
+use crate::given_file::GivenFault;
 use crate::giving_way::giving_way;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use felix_core::metrics::{Kind, Sample};
@@ -16,6 +17,11 @@ use std::time::Duration;
 
 /// Between two looks at the files.
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// Looks between a file that could not be read and the next try, which double up to the second: the
+/// cause may pass and leave no trace in the file.
+const RETRY_LOOKS: u32 = 1;
+const RETRY_LOOKS_MAX: u32 = 60;
 
 /// What can be read anew, as the metrics name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,9 +51,9 @@ pub(crate) struct Reloadable {
     pub(crate) paths: Vec<PathBuf>,
     /// Those files as they were before they were read at the start, so that no change is missed.
     pub(crate) read: Stamps,
-    /// Reads them and puts what they say in force: what is to be told of it. On an error, a
-    /// sentence, all stays as it was.
-    pub(crate) reload: Box<dyn FnMut() -> Result<String, String> + Send>,
+    /// Reads them and puts what they say in force: what is to be told of it. On an error all stays
+    /// as it was.
+    pub(crate) reload: Box<dyn FnMut() -> Result<String, GivenFault> + Send>,
 }
 
 /// How often what was read anew. Shared by the thread that reads and the one that tells.
@@ -99,7 +105,18 @@ impl Counts {
 }
 
 /// What tells one state of a file from another; `None`: there is no file.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
+type Stamp = Option<FileState>;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct FileState {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    /// In seconds and nanoseconds.
+    modified: (i64, i64),
+    /// As well, since rights that are mended modify nothing.
+    changed: (i64, i64),
+}
 
 /// What tells one state of some files from another.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,8 +127,13 @@ impl Stamps {
     pub(crate) fn of(paths: &[PathBuf]) -> Self {
         let stamp = |path: &PathBuf| {
             let found = fs::metadata(path).ok()?;
-            let (device, inode, bytes) = (found.dev(), found.ino(), found.size());
-            Some((device, inode, bytes, found.mtime(), found.mtime_nsec()))
+            Some(FileState {
+                device: found.dev(),
+                inode: found.ino(),
+                bytes: found.size(),
+                modified: (found.mtime(), found.mtime_nsec()),
+                changed: (found.ctime(), found.ctime_nsec()),
+            })
         };
         Self(paths.iter().map(stamp).collect())
     }
@@ -124,6 +146,18 @@ struct Watched {
     read: Stamps,
     /// At the last look.
     seen: Stamps,
+    /// The last reading failed for a cause that may pass.
+    retry: Option<Retry>,
+}
+
+/// Files that are to be read once more although they have not changed.
+struct Retry {
+    /// Looks until then.
+    looks_left: u32,
+    /// Looks that were to be waited for.
+    looks: u32,
+    /// What the log has already.
+    fault: GivenFault,
 }
 
 /// Asks for everything to be read anew. The thread ends when this is dropped.
@@ -175,11 +209,7 @@ fn watch(list: &mut [Watched], hangups: &Receiver<()>, counts: &Counts) {
                 list.iter_mut().for_each(|watched| watched.reload(counts));
             }
             Err(RecvTimeoutError::Timeout) => {
-                for watched in list.iter_mut() {
-                    if watched.has_changed() {
-                        watched.reload(counts);
-                    }
-                }
+                list.iter_mut().for_each(|watched| watched.look(counts));
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -191,6 +221,7 @@ impl Watched {
         Self {
             read: what.read.clone(),
             seen: what.read.clone(),
+            retry: None,
             what,
         }
     }
@@ -204,24 +235,62 @@ impl Watched {
         settled && self.seen != self.read
     }
 
+    /// One look at the files: read anew if they have changed, or once more if it is time.
+    fn look(&mut self, counts: &Counts) {
+        if self.has_changed() {
+            self.reload(counts);
+        } else if let Some(retry) = &mut self.retry {
+            retry.looks_left -= 1;
+            if retry.looks_left == 0 {
+                self.read(counts);
+            }
+        }
+    }
+
+    /// Reads the files, whatever came of the last time.
     fn reload(&mut self, counts: &Counts) {
+        self.retry = None;
+        self.read(counts);
+    }
+
+    fn read(&mut self, counts: &Counts) {
         // Before they are read: what changes meanwhile is seen at the next look.
         self.read = Stamps::of(&self.what.paths);
         let subject = self.what.subject;
         match (self.what.reload)() {
             Ok(news) => {
+                self.retry = None;
                 Counts::count(&counts.done, subject);
                 tracing::info!(subject = subject.label(), news, "read anew");
             }
             Err(fault) => {
                 Counts::count(&counts.failed, subject);
-                tracing::error!(
-                    subject = subject.label(),
-                    fault,
-                    "could not be read anew; what was in force stays so"
-                );
+                let known = self.retry.take();
+                if known.as_ref().is_none_or(|retry| retry.fault != fault) {
+                    tracing::error!(
+                        subject = subject.label(),
+                        %fault,
+                        "could not be read anew; what was in force stays so"
+                    );
+                }
+                self.retry = Retry::after(known, fault);
             }
         }
+    }
+}
+
+impl Retry {
+    /// When to read again after this fault; `None`: not before the file changes.
+    fn after(last: Option<Self>, fault: GivenFault) -> Option<Self> {
+        if matches!(fault, GivenFault::Refused(_)) {
+            return None;
+        }
+        let looks = last.map_or(RETRY_LOOKS, |last| (2 * last.looks).min(RETRY_LOOKS_MAX));
+        Some(Self {
+            looks_left: looks,
+            looks,
+            fault,
+        })
     }
 }
 
@@ -237,13 +306,14 @@ impl fmt::Debug for Reloadable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
-    fn watched(path: PathBuf, outcome: Result<&'static str, &'static str>) -> Watched {
+    fn watched(path: PathBuf, outcome: Result<&'static str, GivenFault>) -> Watched {
         Watched::new(Reloadable {
             subject: Subject::Tokens,
             read: Stamps::of(std::slice::from_ref(&path)),
             paths: vec![path],
-            reload: Box::new(move || outcome.map(str::to_owned).map_err(str::to_owned)),
+            reload: Box::new(move || outcome.clone().map(str::to_owned)),
         })
     }
 
@@ -282,9 +352,60 @@ mod tests {
     }
 
     #[test]
+    fn rights_that_are_mended_are_a_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "1").unwrap();
+        let before = Stamps::of(std::slice::from_ref(&path));
+        // The clock of a file system may tick a hundred times a second.
+        let tick = crossbeam_channel::after(Duration::from_millis(30));
+        tick.recv().unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_ne!(Stamps::of(&[path]), before);
+    }
+
+    /// The looks, of so many, at which files that do not change are read.
+    fn read_at(fault: GivenFault, looks: u32) -> Vec<u32> {
+        let counts = Counts::default();
+        let mut watched = watched("nowhere".into(), Err(fault));
+        watched.reload(&counts);
+        let failed = |counts: &Counts| counts.failed[0].load(Ordering::Relaxed);
+        let read = |look: &u32| {
+            let before = failed(&counts);
+            watched.look(&counts);
+            assert!(failed(&counts) <= before + 1, "at look {look}");
+            failed(&counts) > before
+        };
+        (1..=looks).filter(read).collect()
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_tried_again_less_and_less_often_and_what_is_bad_is_not() {
+        let unread = GivenFault::Unread("no device".into());
+        let expected = [1, 3, 7, 15, 31, 63, 123, 183, 243];
+        assert_eq!(read_at(unread, 300), expected);
+        let refused = GivenFault::Refused("no token file".into());
+        assert_eq!(read_at(refused, 300), [0; 0]);
+    }
+
+    #[test]
+    fn a_cause_that_passes_leaves_nothing_to_try_again() {
+        let counts = Counts::default();
+        let mut outcomes = vec![Ok(String::new()), Err(GivenFault::Unread("busy".into()))];
+        let mut watched = watched("nowhere".into(), Ok(""));
+        watched.what.reload = Box::new(move || outcomes.pop().expect("it is read twice"));
+        watched.reload(&counts);
+        for _ in 0..100 {
+            watched.look(&counts);
+        }
+        assert_eq!(counted(&counts), [1.0, 0.0, 1.0, 0.0]);
+    }
+
+    #[test]
     fn what_is_refused_is_counted_by_itself() {
         let counts = Counts::default();
-        watched("nowhere".into(), Err("a fault")).reload(&counts);
+        let refused = GivenFault::Refused("a fault".into());
+        watched("nowhere".into(), Err(refused)).reload(&counts);
         watched("nowhere".into(), Ok("news")).reload(&counts);
         assert_eq!(counted(&counts), [1.0, 0.0, 1.0, 0.0]);
     }

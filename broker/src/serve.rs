@@ -2,11 +2,11 @@
 
 use crate::core_task::Message;
 use crate::door::{Door, Full};
-use crate::handshakes::Handshakes;
+use crate::handshakes::{Handshakes, Unshaken};
 use crate::mailbox::Outside;
 use crate::sweep::{Cause, Sweep, Timeouts};
 use bytes::BytesMut;
-use felix_core::{ByteStream, Shards};
+use felix_core::{ByteStream, Monotonic, Shards};
 use felix_kafka::{Context, Peer, Pulse, Refused, Signal};
 use felix_net::{TcpListener, TcpStream};
 use futures_util::future::{Either, select};
@@ -186,6 +186,7 @@ impl<S: Shards> Connections<S> {
     /// Asked before the next is accepted, so that a core has one such question under way.
     async fn admit(self: &Rc<Self>, stream: TcpStream, node: Node) {
         let peer = stream.peer_addr();
+        let accepted = self.context.clock.monotonic();
         match self.doors.enter(node, peer.ip()).await {
             Ok(()) => {
                 let pass = Pass {
@@ -197,7 +198,7 @@ impl<S: Shards> Connections<S> {
                 self.spawn(async move {
                     // Dropped when the connection has closed, lingering included.
                     let _pass = pass;
-                    this.secure(stream, peer).await;
+                    this.secure(stream, peer, accepted).await;
                 });
             }
             Err(full) => {
@@ -212,24 +213,29 @@ impl<S: Shards> Connections<S> {
     }
 
     /// Serves a connection, once it is encrypted if it is to be.
-    async fn secure(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr) {
+    async fn secure(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr, accepted: Monotonic) {
         let Some(handshakes) = &self.handshakes else {
-            return Box::pin(self.serve(stream, peer.into())).await;
+            return Box::pin(self.serve(stream, peer.into(), accepted)).await;
         };
-        let shaken = Box::pin(handshakes.shake_hands(stream, peer));
+        let shaken = Box::pin(handshakes.shake_hands(stream, peer, accepted));
         // Nothing was asked yet, so at the end nothing is owed either.
         match select(shaken, self.closed.raised()).await {
-            Either::Left((Ok((stream, peer)), _)) => Box::pin(self.serve(stream, peer)).await,
-            Either::Left((Err(Some(mut stream)), _)) => {
+            Either::Left((Ok((stream, peer)), _)) => {
+                Box::pin(self.serve(stream, peer, accepted)).await;
+            }
+            Either::Left((Err(Unshaken::Refused(mut stream)), _)) => {
                 stream.close_write();
                 Box::pin(self.linger(stream)).await;
             }
-            Either::Left((Err(None), _)) | Either::Right(_) => {}
+            Either::Left((Err(Unshaken::Late), _)) => {
+                self.context.metrics.refuse(Refused::AuthTimeout);
+            }
+            Either::Right(_) => {}
         }
     }
 
-    async fn serve<B: ByteStream>(self: &Rc<Self>, stream: B, peer: Peer) {
-        let pulse: Rc<Pulse> = Rc::default();
+    async fn serve<B: ByteStream>(self: &Rc<Self>, stream: B, peer: Peer, accepted: Monotonic) {
+        let pulse = Rc::new(Pulse::accepted_at(accepted));
         let number = self.sweep.add(&pulse, self.context.clock.monotonic());
         self.start_sweeping();
         let served = felix_kafka::serve_watched(Rc::clone(&self.context), stream, peer, pulse);

@@ -3,12 +3,12 @@
 
 use crate::clock::SystemClock;
 use crate::data_dir::{self, DataDir};
+use crate::given_file::{GivenFault, Wanted};
 use crate::settings::{OwnFiles, Tls};
 use felix_core::Clock;
 use felix_net::tls::{TlsConfig, TlsFile, TlsPem, TlsPolicy};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The broker's own certificate and its key, in one file so that no crash leaves one without the
@@ -18,8 +18,7 @@ const SELF_SIGNED: &str = "tls-self-signed.pem";
 /// Names of the broker's own certificate.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Bytes of a file at most. A chain has some kilobytes; whoever names a device by mistake is to
-/// notice.
+/// Bytes of a file at most. A chain has some kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// See the module. Plain, to cross threads.
@@ -75,7 +74,7 @@ impl TlsSource {
     ///
     /// # Errors
     /// A sentence that names the file, its setting and the cure.
-    pub(crate) fn load(&self) -> Result<Loaded, String> {
+    pub(crate) fn load(&self) -> Result<Loaded, GivenFault> {
         let (certificate, key) = match &self.own {
             Own::Given(OwnFiles { certificate, key }) => (
                 read(certificate, "FELIX_TLS_CERT")?,
@@ -96,7 +95,8 @@ impl TlsSource {
             client_ca: client_ca.as_deref(),
         };
         let config = TlsConfig::new(pem, &self.policy)
-            .map_err(|fault| format!("{} {fault}", self.describe(fault.file())))?;
+            .map_err(|fault| format!("{} {fault}", self.describe(fault.file())))
+            .map_err(GivenFault::Refused)?;
         Ok(Loaded {
             config,
             certificate: certificates(&String::from_utf8_lossy(&certificate)),
@@ -186,25 +186,13 @@ impl Loaded {
     }
 }
 
-fn read(path: &Path, variable: &str) -> Result<Vec<u8>, String> {
-    let told = |error: io::Error| {
-        format!(
-            "{variable}: {} cannot be read: {error}; name a PEM file that the user of the broker \
-             may read",
-            path.display()
-        )
+fn read(path: &Path, variable: &'static str) -> Result<Vec<u8>, GivenFault> {
+    let wanted = Wanted {
+        variable,
+        what: "a PEM file",
+        bytes_max: FILE_BYTES_MAX,
     };
-    let mut bytes = Vec::new();
-    let mut file = File::open(path).map_err(told)?.take(FILE_BYTES_MAX + 1);
-    file.read_to_end(&mut bytes).map_err(told)?;
-    if bytes.len() > usize::try_from(FILE_BYTES_MAX).expect("a megabyte fits") {
-        return Err(format!(
-            "{variable}: {} has more than {FILE_BYTES_MAX} bytes, which no PEM file of \
-             certificates needs; name another",
-            path.display()
-        ));
-    }
-    Ok(bytes)
+    wanted.read(path)
 }
 
 /// The certificates of a PEM file, and nothing else that is in it.
@@ -342,7 +330,7 @@ mod tests {
                 format!("--tls-cert={certificate}"),
                 format!("--tls-key={key}"),
             ];
-            let fault = source(&flags).load().unwrap_err();
+            let fault = String::from(source(&flags).load().unwrap_err());
             let faulty = if setting == in_key { key } else { certificate };
             let named = format!("{setting}: {faulty} ");
             assert!(

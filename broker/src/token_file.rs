@@ -1,21 +1,24 @@
 //! The tokens an operator lists in a TOML file: whose each is, and what it may be used for.
 
+use crate::given_file::{GivenFault, Wanted};
 use crate::tokens::{Digest, Issued, Tokens, token};
 use crate::{identity, rfc3339};
 use felix_core::Timestamp;
 use felix_core::auth::{Action, Grant, GrantScope};
 use felix_core::catalog::{name_fault, namespace_fault};
 use serde::Deserialize;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::value::Datetime;
 
-/// Permission for everybody to read a file.
-const READABLE_BY_OTHERS: u32 = 0o004;
+/// Bytes of a token file at most: some fifty thousand tokens.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Hexadecimal digits in a row that a sentence may show of the file: fewer than a guess needs.
+const DIGITS_SHOWN_MAX: usize = 12;
 
 /// Permissions of a token. Each is looked at for every stream of every request.
 const PERMISSIONS_MAX: usize = 1000;
@@ -52,23 +55,37 @@ enum Moment {
 ///
 /// # Errors
 /// A sentence with the file, the line and what to do.
-pub(crate) fn read(path: &Path) -> Result<Tokens, String> {
-    let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| {
-        format!("the token file {shown} cannot be read: {error}; FELIX_KAFKA_TOKEN_FILE names it")
-    })?;
-    parse(&text).map_err(|fault| format!("the token file {shown}: {fault}"))
-}
-
-/// Whether everybody on the machine may read it: there are only hashes in it, and who may use what
-/// is nobody's business either.
-#[must_use]
-pub(crate) fn is_readable_by_others(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.mode() & READABLE_BY_OTHERS != 0)
+pub(crate) fn read(path: &Path) -> Result<Tokens, GivenFault> {
+    let wanted = Wanted {
+        variable: "FELIX_KAFKA_TOKEN_FILE",
+        what: "a token file",
+        bytes_max: FILE_BYTES_MAX,
+    };
+    let bytes = wanted.read(path)?;
+    let text = String::from_utf8(bytes);
+    let tokens = text.map_err(|error| {
+        let before = error
+            .as_bytes()
+            .iter()
+            .take(error.utf8_error().valid_up_to());
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        format!("line {line}: this is no UTF-8")
+    });
+    let tokens = tokens.and_then(|text| parse(&text));
+    tokens
+        .map_err(|fault| GivenFault::Refused(format!("the token file {}: {fault}", path.display())))
 }
 
 fn parse(text: &str) -> Result<Tokens, String> {
-    let page: Page = toml::from_str(text).map_err(|error| error.to_string())?;
+    understand(text).map_err(|fault| without_secrets(&fault))
+}
+
+fn understand(text: &str) -> Result<Tokens, String> {
+    let page: Page = toml::from_str(text).map_err(|error| {
+        // Shown whole it has the line of the file in it, and with it whatever stands there.
+        let at = error.span().unwrap_or_default().start;
+        format!("line {}: {}", line_of(text, at), error.message())
+    })?;
     let mut tokens = Tokens::default();
     for entry in page.token {
         let line = line_of(text, entry.span().start);
@@ -81,6 +98,28 @@ fn parse(text: &str) -> Result<Tokens, String> {
         }
     }
     Ok(tokens)
+}
+
+/// A sentence without what may be a token: somebody who writes one where its hash belongs, or under
+/// a name of his own, is not to find it in the log.
+fn without_secrets(sentence: &str) -> String {
+    let mut shown = String::new();
+    let mut digits = String::new();
+    for character in sentence.chars().chain(['\0']) {
+        if character.is_ascii_hexdigit() {
+            digits.push(character);
+            continue;
+        }
+        if digits.len() > DIGITS_SHOWN_MAX {
+            shown.push_str("...");
+        } else {
+            shown.push_str(&digits);
+        }
+        digits.clear();
+        shown.push(character);
+    }
+    shown.pop();
+    shown
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -370,6 +409,40 @@ mod tests {
             assert!(sentence.contains(words), "{sentence}");
             assert!(sentence.contains(&format!("line {line}")), "{sentence}");
         }
+    }
+
+    #[test]
+    fn no_sentence_has_a_token_in_it_wherever_it_stands() {
+        let secret = token([0xab; 32]);
+        let digits = secret.trim_start_matches("felix_");
+        for text in [
+            format!("token = \"{secret}\"\n"),
+            format!("{secret} = 1\n"),
+            format!("[[token]]\ntenant = \"t1\" {secret}\n"),
+            format!("[[token]]\n{secret}\n"),
+            format!("[[token]]\ntoken = \"{secret}\"\n"),
+            page(&secret, ALL),
+            page(&hash(), &format!("{ALL}\npassword = \"{digits}\"")),
+            page(&hash(), &format!("permissions = \"{secret}\"")),
+            page(&hash(), &format!("permissions = [\"{digits}\"]")),
+            page(&hash(), &format!("{ALL}\nexpires = \"{secret}\"")),
+            page(&hash(), ALL).replace("t1", &format!("{secret} ")),
+            page(&hash(), ALL).replace("checkout", &format!("{secret} ")),
+        ] {
+            let sentence = fault(&text);
+            assert!(sentence.starts_with("line "), "{sentence}");
+            assert!(!sentence.contains(&digits[..16]), "{sentence}");
+            assert!(!sentence.contains('\n'), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_its_line() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("tokens.toml");
+        std::fs::write(&path, b"# one\n# \xff\n").unwrap();
+        let fault = String::from(read(&path).map(|_| ()).unwrap_err());
+        assert!(fault.contains("line 2: this is no UTF-8"), "{fault}");
     }
 
     #[test]

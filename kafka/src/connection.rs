@@ -130,7 +130,8 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
     fn new(context: Rc<Shared<S>>, stream: B, peer: &Peer, pulse: Rc<Pulse>) -> Self {
         let session = Session::new(peer, context.auth.anonymous());
         if session.principal.is_none() {
-            pulse.unauthenticated(context.clock.monotonic());
+            let accepted = pulse.accepted();
+            pulse.unauthenticated(accepted.unwrap_or_else(|| context.clock.monotonic()));
         }
         let outbound = Rc::new(Share::of(&context.memory.outbound, peer.origin));
         Self {

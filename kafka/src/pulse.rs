@@ -28,6 +28,7 @@ pub struct Holding {
 /// passing, so that watching ten thousand of them costs no timer each. Lives on one CPU core.
 #[derive(Debug, Default)]
 pub struct Pulse {
+    accepted: Option<Monotonic>,
     requests: Cell<u64>,
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
@@ -39,6 +40,21 @@ pub struct Pulse {
 }
 
 impl Pulse {
+    /// That of a connection that was accepted then, and had something else to do before it is
+    /// served: a TLS handshake, which is part of the time it has to authenticate.
+    #[must_use]
+    pub fn accepted_at(accepted: Monotonic) -> Self {
+        Self {
+            accepted: Some(accepted),
+            ..Self::default()
+        }
+    }
+
+    /// When it was accepted, as far as that is known.
+    pub(crate) fn accepted(&self) -> Option<Monotonic> {
+        self.accepted
+    }
+
     /// Requests begun so far.
     #[must_use]
     pub fn requests(&self) -> u64 {

@@ -1,7 +1,9 @@
 //! TLS as clients meet it: real ones, right and wrong certificates, and certificates that change
 //! under them.
 
-use felix_tests::{Authority, Broker, Identity, Stream, eventually, java, kcat, python, wire};
+use felix_tests::{
+    Authority, Broker, Identity, Stream, Token, eventually, java, kcat, python, wire,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 const TOPIC: &str = "default.clicks";
 const EXPORTED: &str = "exported.pem";
+const AUTH_TIMEOUTS: &str = "felix_kafka_refused_total{reason=\"auth_timeout\"}";
 
 /// A setting that is a path of this run.
 fn path(path: &Path) -> &'static str {
@@ -279,6 +282,55 @@ fn with_a_client_authority_only_its_certificates_come_in() {
     assert!(log.contains("shows no certificate"), "{log}");
 }
 
+#[test]
+fn a_token_over_tls_is_taken_beside_its_subjects_certificate_and_beside_no_other() {
+    const REFUSED: &str = "Felix: token rejected: the client certificate is not issued to the \
+                           token's subject";
+    let authority = Authority::new("clients");
+    let [alice, bob] = ["alice", "bob"].map(|subject| Token::new("t1", subject));
+    let settings = [
+        ("FELIX_KAFKA_TLS", "true"),
+        ("FELIX_TLS_CERT_EXPORT", EXPORTED),
+        ("FELIX_TLS_CLIENT_CA", path(&authority.certificate())),
+        ("FELIX_TLS_CLIENT_CERT_BIND_SUBJECT", "true"),
+    ];
+    let streams = [Stream::new(TOPIC, 2).of("t1")];
+    let mut broker = Broker::start_with_tokens(&streams, &Token::file(&[&alice, &bob]), &settings);
+    let own = authority.issue("alice", &["felix:principal:alice"]);
+    let exported = broker.home().join(EXPORTED);
+    let mut properties = [trust(&exported), show(&own)].concat();
+    properties.push("security.protocol=sasl_ssl".to_owned());
+    let with = |token: &Token, args: &[&str], input: Option<&str>| {
+        let credentials = token.of_kcat();
+        let credentials: Vec<&str> = credentials.iter().map(String::as_str).collect();
+        // Of a property that is given twice the last one counts.
+        let args = kcat_args(&[args, &credentials].concat(), &properties);
+        kcat::run(&broker.bootstrap(), &args, input.map(Into::into))
+    };
+    drop(with(&alice, &["-P", "-t", TOPIC, "-p", "0"], Some("one\n")).ok());
+    let read = ["-C", "-t", TOPIC, "-p", "0", "-o", "beginning", "-e", "-q"];
+    assert_eq!(with(&alice, &read, None).ok().text(), "one\n");
+    let other = with(&bob, &["-L", "-m", "5"], None);
+    assert!(
+        !other.status.success() && other.stderr.contains(REFUSED),
+        "{other:?}"
+    );
+
+    // A session that goes on has the names of the certificate it began with.
+    let port = broker.port().to_string();
+    for version in ["1.2", "1.3"] {
+        let files = [&own.certificate, &own.key].map(|file| path(file));
+        let connection = [&*port, path(&exported), version, files[0], files[1]];
+        let tokens = [&alice, &alice, &bob].map(|token| [token.tenant, &*token.text]);
+        let args = [&connection[..], &tokens.concat()].concat();
+        let told = python::run("sasl_over_tls.py", &args, None).text();
+        let expected = format!("new 0 \nresumed 0 \nresumed 58 {REFUSED}\n");
+        assert_eq!(told, expected, "TLS {version}");
+    }
+    let log = broker.logged(|log| log.contains("is not issued to the token's subject"));
+    assert!(!log.contains(&*alice.text) && !log.contains(&*bob.text));
+}
+
 const RELOADS: &str = "felix_reloads_total{subject=\"certificate\"}";
 const RELOAD_FAILURES: &str = "felix_reload_failures_total{subject=\"certificate\"}";
 
@@ -358,5 +410,25 @@ fn half_open_handshakes_hold_up_nobody_and_end_in_time() {
     // The broker ends it: by a reset, since what was received has not been looked at.
     assert!(!matches!(last.read(&mut [0]), Ok(1..)));
     eventually("all have ended", || failed(&broker, "timeout") >= 1000.0);
+    assert!(broker.metric(AUTH_TIMEOUTS) >= 1000.0);
     listing(&broker, &properties).unwrap();
+}
+
+#[test]
+fn handshake_and_authentication_have_one_time_together() {
+    let token = Token::new("t1", "late");
+    let settings = [
+        ("FELIX_KAFKA_TLS", "true"),
+        ("FELIX_TLS_CERT_EXPORT", EXPORTED),
+        ("FELIX_KAFKA_AUTH_TIMEOUT_MS", "4000"),
+    ];
+    let broker = Broker::start_with_tokens(&[], &Token::file(&[&token]), &settings);
+    let exported = broker.home().join(EXPORTED);
+    let args = [&*broker.port().to_string(), path(&exported), "3"];
+    let took = python::run("late_tls.py", &args, None).text();
+    let took: u64 = took.trim().parse().expect("it prints milliseconds");
+    // Twice the time would be seven seconds.
+    assert!((3900..6000).contains(&took), "{took} ms");
+    assert_eq!(broker.metric(AUTH_TIMEOUTS), 1.0);
+    assert_eq!(failed(&broker, "timeout"), 0.0);
 }

@@ -208,7 +208,7 @@ pub(crate) static TABLE: &[Setting] = &[
         "FELIX_KAFKA_AUTH_TIMEOUT_MS",
         number(100, 3_600_000),
         "A Kafka connection that speaks for no tenant and has not authenticated after this long is \
-         closed; a TLS handshake may take as long before that.",
+         closed; its TLS handshake is part of that time.",
     )
     .or("10000")
     .unit("ms"),

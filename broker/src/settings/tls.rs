@@ -15,7 +15,6 @@ pub(crate) struct Tls {
     pub(crate) export: Option<PathBuf>,
     /// Who signs the certificates of clients; `None`: they are asked for none.
     pub(crate) client_ca: Option<PathBuf>,
-    /// A client's certificate has to name whom its credentials are issued to. Judged where
     /// Versions and cipher suites.
     pub(crate) policy: TlsPolicy,
 }

@@ -26,7 +26,7 @@ fn assert_wrong(ended: &Ended, parts: &[&str]) {
 }
 
 #[test]
-fn checked_settings_are_ok_and_nothing_is_started() {
+fn checked_settings_are_ok_with_the_warnings_of_a_start_and_nothing_is_started() {
     let temp = tempdir().unwrap();
     let data = temp.path().join("data");
     let catalog = write(temp.path(), "catalog.toml", CLICKS);
@@ -35,7 +35,14 @@ fn checked_settings_are_ok_and_nothing_is_started() {
     let flags = [&dev(&data)[..], &["--config", config.to_str().unwrap()]].concat();
     let ended = checked(&flags);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("ok\n", ""));
+    assert_eq!(ended.stdout, "ok\n");
+    let warnings: Vec<&str> = ended.stderr.lines().collect();
+    let expected = ["travel in clear text", "the streams of tenant dev"];
+    assert_eq!(warnings.len(), expected.len(), "{}", ended.stderr);
+    for (warning, words) in warnings.iter().zip(expected) {
+        assert!(warning.starts_with("felix-broker: warning: "), "{warning}");
+        assert!(warning.contains(words), "{warning}");
+    }
     assert!(!data.exists(), "the data directory was made");
 }
 
