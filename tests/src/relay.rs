@@ -1,5 +1,9 @@
 //! A relay between clients and a broker that loses acknowledgements: what a network does to
 //! producers.
+#![expect(
+    clippy::disallowed_types,
+    reason = "the threads of the relay and of the test meet here; no core of a broker does"
+)]
 
 use crate::clock::eventually;
 use bytes::Bytes;
@@ -7,20 +11,16 @@ use kafka_protocol::messages::{ProduceResponse, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, HeaderVersion};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 /// The API key of Produce.
 const PRODUCE: [u8; 2] = [0, 0];
 
 /// Larger than any frame of a test.
 const FRAME_BYTES_MAX: usize = 64 << 20;
-
-/// How often a request that is held looks whether it still is.
-const HELD_STEP: Duration = Duration::from_millis(5);
 
 /// Hands frames on as they come, except for answers to Produce that are due to be lost: it swallows
 /// the answer and cuts the connection, as a network does that fails between the write and the
@@ -52,10 +52,18 @@ struct State {
     lost_every: AtomicU64,
     answers: AtomicU64,
     lost: AtomicU64,
-    /// So many requests to Produce go on, and then one is held; 0: none is.
-    until_held: AtomicU32,
-    is_holding: AtomicBool,
+    hold: Mutex<Hold>,
+    /// What was held is not any more.
+    hold_changed: Condvar,
     ended: AtomicBool,
+}
+
+/// What becomes of requests to Produce on their way to the broker.
+#[derive(Debug, Default)]
+struct Hold {
+    /// So many come, and the last of them is held; 0: none is.
+    until_held: u32,
+    is_holding: bool,
 }
 
 /// A Produce on its way: its version and correlation id.
@@ -127,21 +135,21 @@ impl Relay {
 
     /// Holds the second request to Produce from now on, until it has let it go.
     pub fn hold_second(&self) {
-        self.state.until_held.store(2, Ordering::SeqCst);
+        self.state.hold().until_held = 2;
     }
 
     /// Waits until one is held; whether it is. It may be that none comes.
     #[must_use]
     pub fn is_holding(&self, mut none_comes: impl FnMut() -> bool) -> bool {
-        let is_holding = || self.state.is_holding.load(Ordering::SeqCst);
+        let is_holding = || self.state.hold().is_holding;
         eventually("a request is held", || is_holding() || none_comes());
         is_holding()
     }
 
     /// Lets go what is held, and holds nothing more.
     pub fn let_go(&self) {
-        self.state.until_held.store(0, Ordering::SeqCst);
-        self.state.is_holding.store(false, Ordering::SeqCst);
+        *self.state.hold() = Hold::default();
+        self.state.hold_changed.notify_all();
     }
 }
 
@@ -166,17 +174,22 @@ impl State {
         is_next || is_turn
     }
 
+    fn hold(&self) -> MutexGuard<'_, Hold> {
+        // Nobody panics while holding it, and whoever drops must get through.
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits with the request that is to be held.
-    fn hold(&self) {
-        let one_less = |left: u32| left.checked_sub(1);
-        let before = (self.until_held).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
-        if before != Ok(1) {
+    fn wait_while_held(&self) {
+        let mut hold = self.hold();
+        let is_turn = hold.until_held == 1;
+        hold.until_held = hold.until_held.saturating_sub(1);
+        if !is_turn {
             return;
         }
-        self.is_holding.store(true, Ordering::SeqCst);
-        while self.is_holding.load(Ordering::SeqCst) {
-            thread::sleep(HELD_STEP);
-        }
+        hold.is_holding = true;
+        let let_go = self.hold_changed.wait_while(hold, |hold| hold.is_holding);
+        drop(let_go.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -214,7 +227,7 @@ fn requests(
         let frame = frame(&mut from)?;
         // Length, API key, version, correlation id.
         if frame.len() >= 12 && frame[4..6] == PRODUCE {
-            state.hold();
+            state.wait_while_held();
             let version = i16::from_be_bytes([frame[6], frame[7]]);
             let correlation = frame[8..12].try_into().expect("four bytes");
             // Nobody to tell is nobody to lose it for: the other side has ended.
