@@ -11,6 +11,7 @@ mod security;
 mod sides;
 mod siege;
 mod site;
+mod trial;
 mod value;
 
 use crate::found::Findings;

@@ -1,11 +1,9 @@
 //! `felix-bench race`.
 
-use super::output::{self, Output};
+use super::output;
 use super::site::{self, Site};
-use super::{conclude, misused, value};
-use crate::contest::Progress;
-use crate::found::{Environment, Findings};
-use crate::load::Stop;
+use super::trial::Trial;
+use super::value;
 use crate::problem::Problem;
 use crate::race::{HEATS, Race};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -57,32 +55,14 @@ pub(super) fn command() -> Command {
 
 /// Runs it.
 pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
-    let prepared = || {
-        let output = Output::of(matches, true)?;
+    Trial::run(words, matches, |matches| {
         let race = race(matches)?;
-        output.check()?;
-        Ok::<_, Problem>((output, race))
-    };
-    let (output, race) = match prepared() {
-        Ok(prepared) => prepared,
-        Err(problem) => return misused(&problem),
-    };
-    let stop = match Stop::on_signals() {
-        Ok(stop) => stop,
-        Err(error) => return misused(&Problem::new(format!("signals cannot be caught: {error}"))),
-    };
-    let progress = Progress::new(output.is_quiet);
-    let mut findings = Findings {
-        command: words,
-        environment: Environment::look(Some(&race.dir)),
-        settings: settings(&race),
-        comparisons: Vec::new(),
-        is_interrupted: false,
-        problem: None,
-    };
-    let outcome = race.run(&mut findings, &stop, &progress);
-    progress.end();
-    conclude(findings, &output, outcome)
+        Ok(Trial {
+            dir: race.dir.clone(),
+            settings: settings(&race),
+            run: Box::new(move |findings, stop, progress| race.run(findings, stop, progress)),
+        })
+    })
 }
 
 fn race(matches: &ArgMatches) -> Result<Race, Problem> {

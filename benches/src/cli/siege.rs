@@ -1,11 +1,9 @@
 //! `felix-bench siege`.
 
-use super::output::{self, Output};
+use super::output;
 use super::site::{self, Site};
-use super::{conclude, misused, value};
-use crate::contest::Progress;
-use crate::found::{Environment, Findings};
-use crate::load::Stop;
+use super::trial::Trial;
+use super::value;
 use crate::problem::Problem;
 use crate::siege::{PEERS, Siege};
 use clap::{Arg, ArgMatches, Command};
@@ -46,32 +44,14 @@ pub(super) fn command() -> Command {
 
 /// Runs it.
 pub(super) fn run(words: Vec<String>, matches: &ArgMatches) -> ExitCode {
-    let prepared = || {
-        let output = Output::of(matches, true)?;
+    Trial::run(words, matches, |matches| {
         let siege = siege(matches)?;
-        output.check()?;
-        Ok::<_, Problem>((output, siege))
-    };
-    let (output, siege) = match prepared() {
-        Ok(prepared) => prepared,
-        Err(problem) => return misused(&problem),
-    };
-    let stop = match Stop::on_signals() {
-        Ok(stop) => stop,
-        Err(error) => return misused(&Problem::new(format!("signals cannot be caught: {error}"))),
-    };
-    let progress = Progress::new(output.is_quiet);
-    let mut findings = Findings {
-        command: words,
-        environment: Environment::look(Some(&siege.dir)),
-        settings: settings(&siege),
-        comparisons: Vec::new(),
-        is_interrupted: false,
-        problem: None,
-    };
-    let outcome = siege.run(&mut findings, &stop, &progress);
-    progress.end();
-    conclude(findings, &output, outcome)
+        Ok(Trial {
+            dir: siege.dir.clone(),
+            settings: settings(&siege),
+            run: Box::new(move |findings, stop, progress| siege.run(findings, stop, progress)),
+        })
+    })
 }
 
 fn siege(matches: &ArgMatches) -> Result<Siege, Problem> {
