@@ -2,7 +2,8 @@
 //! name tens of thousands of partitions.
 
 use super::Scope;
-use crate::codec::ErrorCode;
+use super::plan::Plan;
+use crate::codec::{ErrorCode, Topic};
 use crate::context::Context;
 use crate::topics::{Topics, check_cost};
 use crate::turn::Turn;
@@ -77,6 +78,37 @@ impl<S> Asker<S> {
             self.step().await;
         }
         meant
+    }
+
+    /// What is asked of the shard of each partition by a peer that reads, in the order asked, and what
+    /// is refused at once. `ask` makes what the plan keeps of a partition, and what its shard is asked.
+    pub(super) async fn plan<P, A, Q, R>(
+        &self,
+        topics: &[Topic<'_, P>],
+        index: fn(&P) -> i32,
+        ask: impl Fn(ShardId, &P) -> Result<(A, Q), ErrorCode>,
+        refuse: fn(i32, ErrorCode) -> R,
+    ) -> (Plan<R, A>, Vec<Q>) {
+        let named = (topics.iter()).map(|topic| (topic.name, topic.partitions.iter().map(index)));
+        let meant = self.meant(Action::Subscribe, named).await;
+        let mut plan = Plan::new();
+        let mut questions = Vec::new();
+        for (topic, meant) in topics.iter().zip(meant) {
+            plan.topic(topic.name);
+            self.step().await;
+            for (partition, shard) in topic.partitions.iter().zip(meant) {
+                let asked = shard.and_then(|shard| ask(shard, partition));
+                plan.partition(match asked {
+                    Ok((asked, question)) => {
+                        questions.push(question);
+                        Ok(asked)
+                    }
+                    Err(code) => Err(refuse(index(partition), code)),
+                });
+                self.step().await;
+            }
+        }
+        (plan, questions)
     }
 
     /// One topic or partition is done with; lets others have their turn where there were many.

@@ -1,7 +1,7 @@
 //! Fetch: reading, and waiting for what is not there yet.
 
 use super::asker::Asker;
-use super::plan::{AnsweredTopic, Plan};
+use super::plan::AnsweredTopic;
 use super::{Scope, in_turns};
 use crate::answer::{Handled, Outcome};
 use crate::codec::fetch::{Partition, Request as Body, RequestPartition, Response, Topic};
@@ -14,7 +14,7 @@ use crate::room::FETCH_BYTES_WHEN_SHORT;
 use felix_core::batch::{Codec, Header};
 use felix_core::limits::FETCH_WAIT_MS_MAX;
 use felix_core::shards::{Fetch, FetchPart, Fetched, LeftOut};
-use felix_core::{Action, Generation, Monotonic, Offset, ShardError, ShardId, Shards};
+use felix_core::{Generation, Monotonic, Offset, ShardError, ShardId, Shards};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -62,7 +62,14 @@ async fn read<S: Shards>(
         let code = ErrorCode::FetchSessionIdNotFound;
         return Ok(Handled::Done(respond(reply, code, Vec::new())));
     }
-    let (plan, mut parts) = planned(&asker, &body).await;
+    let (plan, mut parts) = asker
+        .plan(
+            &body.topics,
+            |partition| partition.index,
+            |shard, partition| Ok((partition.index, part(shard, partition))),
+            Partition::error,
+        )
+        .await;
     if parts.is_empty() {
         return Ok(Handled::Done(respond(
             reply,
@@ -134,33 +141,6 @@ fn last_read_of(shards: &[ShardId], results: &[Result<Fetched, ShardError>]) -> 
     };
     let last = results.iter().rposition(has_records)?;
     shards.get(last).copied()
-}
-
-/// What is asked of which shard, and what is refused at once.
-async fn planned<S>(asker: &Asker<S>, body: &Body<'_>) -> (Plan<Partition, i32>, Vec<FetchPart>) {
-    let named = body.topics.iter().map(|topic| {
-        let indexes = topic.partitions.iter().map(|partition| partition.index);
-        (topic.name, indexes)
-    });
-    let meant = asker.meant(Action::Subscribe, named).await;
-    let mut plan = Plan::new();
-    let mut parts = Vec::new();
-    for (topic, meant) in body.topics.iter().zip(meant) {
-        plan.topic(topic.name);
-        asker.step().await;
-        for (partition, shard) in topic.partitions.iter().zip(meant) {
-            let index = partition.index;
-            plan.partition(match shard {
-                Ok(shard) => {
-                    parts.push(part(shard, partition));
-                    Ok(index)
-                }
-                Err(code) => Err(Partition::error(index, code)),
-            });
-            asker.step().await;
-        }
-    }
-    (plan, parts)
 }
 
 /// Brings the batch that was left out because it is large, once it is paid for. Nothing else was

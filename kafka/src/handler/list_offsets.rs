@@ -1,17 +1,18 @@
 //! ListOffsets: the ends of a log, and offsets by time.
 
 use super::asker::Asker;
-use super::plan::{AnsweredTopic, Plan};
+use super::plan::{AnsweredTopic, topics};
 use super::{Scope, in_turns};
 use crate::answer::{Handled, Outcome};
 use crate::codec::list_offsets::{
-    EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, Partition, Request as Body, Response, Topic,
+    EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, Partition, Request as Body, RequestPartition,
+    Response,
 };
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{Asked, shard_error};
 use crate::request::{Reply, Request};
 use felix_core::shards::{OffsetAnswer, OffsetQuery, OffsetSpec};
-use felix_core::{Action, Generation, ShardError, Shards, Timestamp};
+use felix_core::{Generation, ShardError, ShardId, Shards, Timestamp};
 
 /// The first version with the record of the greatest timestamp (KIP-734).
 const MAX_TIMESTAMP_FROM: i16 = 7;
@@ -30,43 +31,33 @@ pub(super) fn begin<S: Shards>(
 async fn find<S: Shards>(asker: Asker<S>, request: Request) -> Result<Handled, DecodeError> {
     let reply = request.reply;
     let body = Body::decode(reply.version, &mut request.cursor())?;
-    let named = body.topics.iter().map(|topic| {
-        let indexes = topic.partitions.iter().map(|partition| partition.index);
-        (topic.name, indexes)
-    });
-    let meant = asker.meant(Action::Subscribe, named).await;
-    let mut plan = Plan::new();
-    let mut queries = Vec::new();
-    for (topic, meant) in body.topics.iter().zip(meant) {
-        plan.topic(topic.name);
-        asker.step().await;
-        for (partition, shard) in topic.partitions.iter().zip(meant) {
-            let index = partition.index;
-            let query = shard.and_then(|shard| {
-                Ok(OffsetQuery {
-                    shard,
-                    spec: spec(partition.timestamp, reply.version)?,
-                    generation: Generation::from_wire(partition.current_leader_epoch),
-                })
-            });
-            plan.partition(match query {
-                Ok(query) => {
-                    queries.push(query);
-                    Ok(index)
-                }
-                Err(code) => Err(Partition::error(index, code)),
-            });
-            asker.step().await;
-        }
-    }
+    let (plan, queries) = asker
+        .plan(
+            &body.topics,
+            |partition| partition.index,
+            |shard, partition| Ok((partition.index, query(shard, partition, reply.version)?)),
+            Partition::error,
+        )
+        .await;
     if queries.is_empty() {
         return Ok(Handled::Done(respond(reply, &plan.refused())));
     }
     let offsets = asker.context.shards.offsets(queries);
     Ok(Handled::Waiting(Box::pin(async move {
-        let topics = plan.answer(offsets.await, answer);
-        respond(reply, &topics)
+        respond(reply, &plan.answer(offsets.await, answer))
     })))
+}
+
+fn query(
+    shard: ShardId,
+    partition: &RequestPartition,
+    version: i16,
+) -> Result<OffsetQuery, ErrorCode> {
+    Ok(OffsetQuery {
+        shard,
+        spec: spec(partition.timestamp, version)?,
+        generation: Generation::from_wire(partition.current_leader_epoch),
+    })
 }
 
 /// What a timestamp of this version means.
@@ -103,17 +94,10 @@ fn answer(index: i32, result: Result<OffsetAnswer, ShardError>) -> Partition {
     }
 }
 
-fn respond(reply: Reply, topics: &[AnsweredTopic<Partition>]) -> Outcome {
-    let topics = topics
-        .iter()
-        .map(|topic| Topic {
-            name: &topic.name,
-            partitions: topic.partitions.clone(),
-        })
-        .collect();
+fn respond(reply: Reply, answered: &[AnsweredTopic<Partition>]) -> Outcome {
     let response = Response {
         throttle_time_ms: 0,
-        topics,
+        topics: topics(answered),
     };
     reply.answer(|version, to| response.encode(version, to))
 }

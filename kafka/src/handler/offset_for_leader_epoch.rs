@@ -2,17 +2,17 @@
 //! some it has read are gone (KIP-320).
 
 use super::asker::Asker;
-use super::plan::{AnsweredTopic, Plan};
+use super::plan::{AnsweredTopic, topics};
 use super::{Scope, in_turns};
 use crate::answer::{Handled, Outcome};
 use crate::codec::offset_for_leader_epoch::{
-    Partition, Request as Body, RequestPartition, Response, Topic,
+    Partition, Request as Body, RequestPartition, Response,
 };
 use crate::codec::{DecodeError, ErrorCode};
 use crate::errors::{Asked, shard_error};
 use crate::request::{Reply, Request};
 use felix_core::shards::{OffsetAnswer, OffsetQuery, OffsetSpec};
-use felix_core::{Action, Generation, ShardError, ShardId, Shards};
+use felix_core::{Generation, ShardError, ShardId, Shards};
 
 pub(super) fn begin<S: Shards>(
     scope: &Scope<'_, S>,
@@ -33,36 +33,21 @@ struct Wanted {
 async fn find<S: Shards>(asker: Asker<S>, request: Request) -> Result<Handled, DecodeError> {
     let reply = request.reply;
     let body = Body::decode(reply.version, &mut request.cursor())?;
-    let named = body.topics.iter().map(|topic| {
-        let indexes = topic.partitions.iter().map(|partition| partition.index);
-        (topic.name, indexes)
-    });
     // As for a Fetch: who may not read has no use for it.
-    let meant = asker.meant(Action::Subscribe, named).await;
-    let mut plan = Plan::new();
-    let mut queries = Vec::new();
-    for (topic, meant) in body.topics.iter().zip(meant) {
-        plan.topic(topic.name);
-        asker.step().await;
-        for (partition, shard) in topic.partitions.iter().zip(meant) {
-            plan.partition(match shard {
-                Ok(shard) => {
-                    let (wanted, query) = query(shard, partition);
-                    queries.push(query);
-                    Ok(wanted)
-                }
-                Err(code) => Err(Partition::error(partition.index, code)),
-            });
-            asker.step().await;
-        }
-    }
+    let (plan, queries) = asker
+        .plan(
+            &body.topics,
+            |partition| partition.index,
+            |shard, partition| Ok(query(shard, partition)),
+            Partition::error,
+        )
+        .await;
     if queries.is_empty() {
         return Ok(Handled::Done(respond(reply, &plan.refused())));
     }
     let ends = asker.context.shards.offsets(queries);
     Ok(Handled::Waiting(Box::pin(async move {
-        let topics = plan.answer(ends.await, answer);
-        respond(reply, &topics)
+        respond(reply, &plan.answer(ends.await, answer))
     })))
 }
 
@@ -99,17 +84,10 @@ fn answer(wanted: Wanted, result: Result<OffsetAnswer, ShardError>) -> Partition
     }
 }
 
-fn respond(reply: Reply, topics: &[AnsweredTopic<Partition>]) -> Outcome {
-    let topics = topics
-        .iter()
-        .map(|topic| Topic {
-            name: &topic.name,
-            partitions: topic.partitions.clone(),
-        })
-        .collect();
+fn respond(reply: Reply, answered: &[AnsweredTopic<Partition>]) -> Outcome {
     let response = Response {
         throttle_time_ms: 0,
-        topics,
+        topics: topics(answered),
     };
     reply.answer(|version, to| response.encode(version, to))
 }

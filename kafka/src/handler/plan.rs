@@ -1,5 +1,6 @@
 //! What a request asks of shards, in the order of its answer.
 
+use crate::codec::Topic;
 use std::convert::Infallible;
 
 /// Topics with their partitions. A partition is answered already (`R`), or stands (`A`) for the
@@ -31,6 +32,15 @@ pub(super) struct AnsweredTopic<R> {
     pub(super) name: String,
     /// In the order asked.
     pub(super) partitions: Vec<R>,
+}
+
+/// As they are written.
+pub(super) fn topics<R: Clone>(answered: &[AnsweredTopic<R>]) -> Vec<Topic<'_, R>> {
+    let topics = answered.iter().map(|topic| Topic {
+        name: &topic.name,
+        partitions: topic.partitions.clone(),
+    });
+    topics.collect()
 }
 
 impl<R, A> Plan<R, A> {
