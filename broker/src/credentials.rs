@@ -2,7 +2,7 @@
 
 use crate::core_task::Message;
 use crate::mailbox::Outside;
-use crate::reload::{Reloadable, Stamps, Subject};
+use crate::reload::{Reloadable, Reloaded, Stamps, Subject};
 use crate::settings::Settings;
 use crate::token_file::{self, NewToken};
 use crate::tokens::Tokens;
@@ -97,7 +97,10 @@ impl OpenTokens {
                 for core in &cores {
                     core.send(Message::Tokens(Arc::clone(&tokens)));
                 }
-                Ok(format!("{count} tokens"))
+                Ok(Reloaded {
+                    news: format!("{count} tokens"),
+                    rest: None,
+                })
             }),
         }
     }
@@ -133,7 +136,7 @@ mod tests {
         let mut before: Option<Weak<Tokens>> = None;
         for _ in 0..3 {
             let replaced = Arc::downgrade(&in_force);
-            assert_eq!((reloadable.reload)(), Ok("0 tokens".to_owned()));
+            assert_eq!((reloadable.reload)().unwrap().news, "0 tokens");
             assert!(before.is_none_or(|tokens| tokens.upgrade().is_none()));
             in_force = told(&mut mail);
             assert!(replaced.upgrade().is_some(), "the core has dropped its own");

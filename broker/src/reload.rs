@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Between two looks at the files.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Looks between a file that could not be read and the next try, which double up to the second: the
-/// cause may pass and leave no trace in the file.
+/// Looks between a file that could not be read, or written, and the next try, which double up to the
+/// second: the cause may pass and leave no trace in the files that are looked at.
 const RETRY_LOOKS: u32 = 1;
 const RETRY_LOOKS_MAX: u32 = 60;
 
@@ -51,10 +51,20 @@ pub(crate) struct Reloadable {
     pub(crate) paths: Vec<PathBuf>,
     /// Those files as they were before they were read at the start, so that no change is missed.
     pub(crate) read: Stamps,
-    /// Reads them and puts what they say in force: what is to be told of it. On an error all stays
-    /// as it was.
-    pub(crate) reload: Box<dyn FnMut() -> Result<String, GivenFault> + Send>,
+    /// Reads them and puts what they say in force. On an error all stays as it was.
+    pub(crate) reload: Box<dyn FnMut() -> Result<Reloaded, GivenFault> + Send>,
 }
+
+/// Files that were read anew, and what they say is in force.
+pub(crate) struct Reloaded {
+    /// What is to be told of it.
+    pub(crate) news: String,
+    /// What is left to do, if anything is: tried until it is done, or until the files are read again.
+    pub(crate) rest: Option<Rest>,
+}
+
+/// Something that may fail, with a sentence, and succeed later.
+pub(crate) type Rest = Box<dyn FnMut() -> Result<(), String> + Send>;
 
 /// How often what was read anew. Shared by the thread that reads and the one that tells.
 #[derive(Debug, Default)]
@@ -148,16 +158,49 @@ struct Watched {
     seen: Stamps,
     /// The last reading failed for a cause that may pass.
     retry: Option<Retry>,
+    /// What the last reading that did not fail has left.
+    left: Option<Left>,
 }
 
 /// Files that are to be read once more although they have not changed.
 struct Retry {
-    /// Looks until then.
-    looks_left: u32,
-    /// Looks that were to be waited for.
-    looks: u32,
+    pause: Pause,
     /// What the log has already.
     fault: GivenFault,
+}
+
+/// What could not be done when files were read.
+struct Left {
+    rest: Rest,
+    pause: Pause,
+    /// What the log has already.
+    fault: String,
+}
+
+/// Looks between a try and the next.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    left: u32,
+    all: u32,
+}
+
+impl Pause {
+    const FIRST: Self = Self {
+        left: RETRY_LOOKS,
+        all: RETRY_LOOKS,
+    };
+
+    /// The one after a try that failed again.
+    fn longer(self) -> Self {
+        let all = (2 * self.all).min(RETRY_LOOKS_MAX);
+        Self { left: all, all }
+    }
+
+    /// One more look; whether it is time.
+    fn is_over(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
 }
 
 /// Asks for everything to be read anew. The thread ends when this is dropped.
@@ -222,6 +265,7 @@ impl Watched {
             read: what.read.clone(),
             seen: what.read.clone(),
             retry: None,
+            left: None,
             what,
         }
     }
@@ -237,13 +281,15 @@ impl Watched {
 
     /// One look at the files: read anew if they have changed, or once more if it is time.
     fn look(&mut self, counts: &Counts) {
+        let is_over = |pause: Option<&mut Pause>| pause.is_some_and(Pause::is_over);
+        if is_over(self.left.as_mut().map(|left| &mut left.pause)) {
+            let left = self.left.take().expect("it has a pause");
+            self.left = left.again(self.what.subject);
+        }
         if self.has_changed() {
             self.reload(counts);
-        } else if let Some(retry) = &mut self.retry {
-            retry.looks_left -= 1;
-            if retry.looks_left == 0 {
-                self.read(counts);
-            }
+        } else if is_over(self.retry.as_mut().map(|retry| &mut retry.pause)) {
+            self.read(counts);
         }
     }
 
@@ -258,10 +304,11 @@ impl Watched {
         self.read = Stamps::of(&self.what.paths);
         let subject = self.what.subject;
         match (self.what.reload)() {
-            Ok(news) => {
+            Ok(Reloaded { news, rest }) => {
                 self.retry = None;
                 Counts::count(&counts.done, subject);
                 tracing::info!(subject = subject.label(), news, "read anew");
+                self.left = rest.and_then(|rest| Left::of(rest, subject));
             }
             Err(fault) => {
                 Counts::count(&counts.failed, subject);
@@ -285,12 +332,57 @@ impl Retry {
         if matches!(fault, GivenFault::Refused(_)) {
             return None;
         }
-        let looks = last.map_or(RETRY_LOOKS, |last| (2 * last.looks).min(RETRY_LOOKS_MAX));
+        let pause = last.map_or(Pause::FIRST, |last| last.pause.longer());
+        Some(Self { pause, fault })
+    }
+}
+
+impl Left {
+    /// Does it at once; what is left of it.
+    fn of(mut rest: Rest, subject: Subject) -> Option<Self> {
+        let fault = rest().err()?;
+        tell_left(subject, &fault);
         Some(Self {
-            looks_left: looks,
-            looks,
+            rest,
+            pause: Pause::FIRST,
             fault,
         })
+    }
+
+    /// Does it once more; what is left of it.
+    fn again(mut self, subject: Subject) -> Option<Self> {
+        let Err(fault) = (self.rest)() else {
+            tracing::info!(
+                subject = subject.label(),
+                "written, after it could not be for a while"
+            );
+            return None;
+        };
+        if fault != self.fault {
+            tell_left(subject, &fault);
+        }
+        Some(Self {
+            rest: self.rest,
+            pause: self.pause.longer(),
+            fault,
+        })
+    }
+}
+
+fn tell_left(subject: Subject, fault: &str) {
+    tracing::error!(
+        subject = subject.label(),
+        fault,
+        "what was read is in force, and not written for clients; it is tried again"
+    );
+}
+
+impl fmt::Debug for Reloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloaded")
+            .field("news", &self.news)
+            .field("is_whole", &self.rest.is_none())
+            .finish()
     }
 }
 
@@ -313,8 +405,15 @@ mod tests {
             subject: Subject::Tokens,
             read: Stamps::of(std::slice::from_ref(&path)),
             paths: vec![path],
-            reload: Box::new(move || outcome.clone().map(str::to_owned)),
+            reload: Box::new(move || outcome.clone().map(news)),
         })
+    }
+
+    fn news(text: &str) -> Reloaded {
+        Reloaded {
+            news: text.to_owned(),
+            rest: None,
+        }
     }
 
     fn counted(counts: &Counts) -> Vec<f64> {
@@ -391,14 +490,68 @@ mod tests {
     #[test]
     fn a_cause_that_passes_leaves_nothing_to_try_again() {
         let counts = Counts::default();
-        let mut outcomes = vec![Ok(String::new()), Err(GivenFault::Unread("busy".into()))];
+        let mut outcomes = vec![Ok(""), Err(GivenFault::Unread("busy".into()))];
         let mut watched = watched("nowhere".into(), Ok(""));
-        watched.what.reload = Box::new(move || outcomes.pop().expect("it is read twice"));
+        watched.what.reload = Box::new(move || outcomes.pop().expect("it is read twice").map(news));
         watched.reload(&counts);
         for _ in 0..100 {
             watched.look(&counts);
         }
         assert_eq!(counted(&counts), [1.0, 0.0, 1.0, 0.0]);
+    }
+
+    /// What is left to do after each reading, until a try of that number, and how often it was tried.
+    fn with_rest(watched: &mut Watched, fails: usize) -> Arc<AtomicU64> {
+        let tries = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&tries);
+        watched.what.reload = Box::new(move || {
+            let counted = Arc::clone(&counted);
+            let mut outcomes = std::iter::repeat_n(Err("no directory".to_owned()), fails);
+            Ok(Reloaded {
+                news: String::new(),
+                rest: Some(Box::new(move || {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    outcomes.next().unwrap_or(Ok(()))
+                })),
+            })
+        });
+        tries
+    }
+
+    #[test]
+    fn what_is_left_to_do_is_tried_less_and_less_often_until_it_is_done_and_nothing_is_read_for_it()
+    {
+        let counts = Counts::default();
+        let mut watched = watched("nowhere".into(), Ok(""));
+        let tries = with_rest(&mut watched, 4);
+        watched.reload(&counts);
+        let tried = || tries.load(Ordering::Relaxed);
+        assert_eq!(tried(), 1, "at once");
+        let mut tried_at = Vec::new();
+        for look in 1..100 {
+            let before = tried();
+            watched.look(&counts);
+            tried_at.extend((tried() > before).then_some(look));
+        }
+        assert_eq!(tried_at, [1, 3, 7, 15]);
+        assert_eq!(counted(&counts), [1.0, 0.0, 0.0, 0.0], "read once");
+    }
+
+    #[test]
+    fn what_a_reading_left_to_do_is_not_done_after_the_next_one() {
+        let counts = Counts::default();
+        let mut watched = watched("nowhere".into(), Ok(""));
+        let old = with_rest(&mut watched, 100);
+        watched.reload(&counts);
+        let new = with_rest(&mut watched, 0);
+        watched.reload(&counts);
+        for _ in 0..100 {
+            watched.look(&counts);
+        }
+        assert_eq!(
+            [old, new].map(|tries| tries.load(Ordering::Relaxed)),
+            [1, 1]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::core_task::Message;
 use crate::data_dir::DataDir;
 use crate::mailbox::Outside;
-use crate::reload::{Reloadable, Stamps, Subject};
+use crate::reload::{Reloadable, Reloaded, Stamps, Subject};
 use crate::settings::Settings;
 use crate::tls_source::{Loaded, SelfSigned, TlsSource};
 use felix_core::Timestamp;
@@ -89,16 +89,15 @@ impl OpenTls {
                 }
                 expiry.set(loaded.config.not_after());
                 loaded.warn();
-                if let Err(fault) = source.export(&loaded) {
-                    tracing::error!(
-                        fault,
-                        "the certificate is in force, and not written for clients"
-                    );
-                }
-                Ok(format!(
+                let news = format!(
                     "{}; connections from now on see it",
                     loaded.config.subject()
-                ))
+                );
+                let source = source.clone();
+                Ok(Reloaded {
+                    news,
+                    rest: Some(Box::new(move || source.export(&loaded))),
+                })
             }),
         }
     }
@@ -127,5 +126,67 @@ impl Expiry {
             labels: Vec::new(),
             value,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Outcome, read as read_settings};
+    use rcgen::{CertificateParams, KeyPair};
+    use std::fs;
+    use std::path::Path;
+    use tempfile::tempdir;
+
+    fn put_certificate(path: &Path) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        fs::write(path, certificate.pem() + &key.serialize_pem()).unwrap();
+    }
+
+    #[test]
+    fn a_renewed_certificate_is_written_for_clients_when_there_is_a_directory_for_it() {
+        let temp = tempdir().unwrap();
+        let own = temp.path().join("own.pem");
+        let directory = temp.path().join("shared");
+        let exported = directory.join("felix.pem");
+        put_certificate(&own);
+        let flags = [
+            "felix-broker".to_owned(),
+            format!("--tls-cert={}", own.display()),
+            format!("--tls-key={}", own.display()),
+            format!("--tls-cert-export={}", exported.display()),
+        ];
+        let Ok(Outcome::Run(settings)) = read_settings(flags, std::iter::empty()) else {
+            panic!("the settings are good");
+        };
+        let source = TlsSource::given(&settings.tls).unwrap();
+        let loaded = source.load().unwrap();
+        fs::create_dir(&directory).unwrap();
+        source.export(&loaded).unwrap();
+        let before = fs::read(&exported).unwrap();
+        let open = OpenTls {
+            read: Stamps::of(&source.paths()),
+            expiry: Expiry::new(loaded.config.not_after()),
+            source,
+            loaded,
+        };
+        let mut reloadable = open.reloadable(Vec::new());
+        let away = temp.path().join("away");
+        fs::rename(&directory, &away).unwrap();
+        fs::write(&directory, "a file in its place").unwrap();
+        put_certificate(&own);
+        let mut rest = (reloadable.reload)().unwrap().rest.unwrap();
+        for _ in 0..2 {
+            let fault = rest().unwrap_err();
+            assert!(fault.starts_with("FELIX_TLS_CERT_EXPORT: "), "{fault}");
+        }
+        fs::remove_file(&directory).unwrap();
+        fs::rename(&away, &directory).unwrap();
+        rest().unwrap();
+        let after = fs::read_to_string(&exported).unwrap();
+        assert_ne!(after.as_bytes(), before);
+        assert!(fs::read_to_string(&own).unwrap().starts_with(&after));
     }
 }
