@@ -28,7 +28,12 @@ fn hand_out(
     entries: &mut impl Write,
     tokens: &mut impl Write,
 ) -> Result<(), String> {
-    let NewToken { token, entry } = new;
+    let NewToken {
+        tenant,
+        subject,
+        token,
+        entry,
+    } = new;
     let written = entries.write_all(entry.as_bytes());
     written.and_then(|()| entries.flush()).map_err(|error| {
         format!(
@@ -38,8 +43,8 @@ fn hand_out(
     })?;
     let told = writeln!(
         tokens,
-        "the token, which is shown only now; it is the SASL password, and the tenant is the \
-         username:\n{token}"
+        "the token of {tenant}/{subject}, which is shown only now; it is the SASL password, and the \
+         tenant, {tenant}, is the username:\n{token}"
     );
     told.map_err(|error| {
         format!(
@@ -158,6 +163,13 @@ mod tests {
         let fault = hand_out(&new, &mut entries, &mut full()).unwrap_err();
         assert!(fault.contains("standard error"), "{fault}");
         hand_out(&new, &mut entries, &mut shown).unwrap();
-        assert!(String::from_utf8(shown).unwrap().contains(&new.token));
+        let shown = String::from_utf8(shown).unwrap();
+        assert_eq!(shown.lines().last(), Some(&*new.token));
+        for told in [
+            "the token of t1/checkout, ",
+            "the tenant, t1, is the username",
+        ] {
+            assert!(shown.contains(told), "whose it is: {shown}");
+        }
     }
 }

@@ -227,6 +227,10 @@ fn grant(permission: &str) -> Result<Grant, String> {
 /// A token that was just made.
 #[derive(Debug)]
 pub(crate) struct NewToken {
+    /// Whom it speaks for: the SASL username.
+    pub(crate) tenant: String,
+    /// Whose it is.
+    pub(crate) subject: String,
     /// For its user, and for nobody else.
     pub(crate) token: String,
     /// For the token file.
@@ -255,13 +259,18 @@ pub(crate) fn new_token(whose: &str) -> Result<NewToken, String> {
     let drawn = File::open(identity::RANDOM).and_then(|mut source| source.read_exact(&mut random));
     drawn.map_err(|error| format!("{} cannot be read: {error}", identity::RANDOM))?;
     let token = token(random);
-    let subject = toml::Value::String(subject.to_owned());
+    let quoted = toml::Value::String(subject.to_owned());
     let entry = format!(
-        "[[token]]\ntenant = \"{tenant}\"\nsubject = {subject}\nsha256 = \"{}\"\n\
+        "[[token]]\ntenant = \"{tenant}\"\nsubject = {quoted}\nsha256 = \"{}\"\n\
          permissions = [\"stream.publish\", \"stream.subscribe\"]\n",
         Digest::of(&token)
     );
-    Ok(NewToken { token, entry })
+    Ok(NewToken {
+        tenant: tenant.to_owned(),
+        subject: subject.to_owned(),
+        token,
+        entry,
+    })
 }
 
 #[cfg(test)]
@@ -288,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_new_token_is_found_by_the_entry_that_came_with_it() {
-        let NewToken { token, entry } = new_token("t1/spiffe://a\"b").unwrap();
+        let NewToken { token, entry, .. } = new_token("t1/spiffe://a\"b").unwrap();
         let tokens = parse(&entry).unwrap();
         let issued = tokens.find("t1", &token, Timestamp(0)).unwrap();
         assert_eq!(issued.subject, "spiffe://a\"b");
