@@ -53,6 +53,11 @@ pub const TOKEN_BYTES_MAX: usize = 8 << 10;
 /// `connection.failed.authentication.delay.ms`.
 pub const AUTHENTICATION_FAILURE_DELAY: Duration = Duration::from_millis(100);
 
+/// How long a connection outlives the answer that refused its peer, unless the peer closes it, or
+/// sends more, before: some clients drop an answer that comes together with the end of the
+/// connection, and their users are to read why. It has its place within the limits meanwhile.
+pub const REFUSED_PARTING_MAX: Duration = Duration::from_millis(250);
+
 /// Array elements (topics, partitions, keys) that one Kafka request may declare in all. Each takes
 /// some fifty times the bytes in memory that it may take on the wire, so the bytes of the frame are
 /// no bound by themselves, nor of the time that an answer takes. A consumer of 10,000 topics of one

@@ -7,6 +7,7 @@
 
 mod authenticating;
 mod beginning;
+mod parting;
 
 use crate::answer::Outcome;
 use crate::codec::ApiKey;
@@ -30,6 +31,7 @@ use felix_core::memory::Share;
 use felix_core::stalls::Work;
 use felix_core::{ByteStream, Monotonic, Shards};
 use futures_util::FutureExt;
+use parting::Parting;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
@@ -101,6 +103,7 @@ struct Connection<S, B> {
     session: Session,
     /// Whether requests are taken. What was begun is answered in any case.
     reading: bool,
+    parting: Parting,
     inbox: Inbox,
     outbox: Outbox,
     /// A request that those behind it wait for, as while it is handed to its shards.
@@ -147,6 +150,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             context,
             stream,
             reading: true,
+            parting: Parting::default(),
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             underway: None,
@@ -219,6 +223,7 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
                 Ok(true) if self.turn.is_spent() => break,
                 Ok(true) => {}
                 Ok(false) if !self.reading && self.is_unburdened() => {
+                    ready!(self.poll_parting(cx));
                     self.stream.close_write();
                     return Poll::Ready(End::Clean);
                 }

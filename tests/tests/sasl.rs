@@ -240,6 +240,26 @@ fn what_comes_along_with_credentials_waits_for_them() {
 }
 
 #[test]
+fn a_refused_peer_hears_why_and_then_the_end_and_one_that_never_closes_is_let_go() {
+    let token = Token::new("t1", "known");
+    let stranger = Token::new("t1", "stranger");
+    // The one place is for a peer that stays in it.
+    let broker = broker(&[&token], &[("FELIX_KAFKA_MAX_CONNECTIONS", "1")]);
+    let mut refused_peer = Wire::connect(broker.port());
+    assert_eq!(refused_peer.authenticate(&stranger).error_code, 58);
+    expect_end(refused_peer.socket());
+    eventually("another is let in", || {
+        let mut next = Wire::connect(broker.port());
+        let asked = next.frame(&ApiVersionsRequest::default(), 0);
+        // Whoever is not let in gets an end, or a reset, for an answer.
+        let sent = next.socket().write_all(&asked);
+        sent.and_then(|()| next.socket().read_exact(&mut [0; 4]))
+            .is_ok()
+    });
+    drop(refused_peer);
+}
+
+#[test]
 fn who_does_not_authenticate_in_time_is_closed_and_who_has_is_not() {
     let token = Token::new("t1", "slow");
     let timeout = [("FELIX_KAFKA_AUTH_TIMEOUT_MS", "700")];

@@ -6,6 +6,7 @@
 //! refused, none of it is begun.
 
 use super::Connection;
+use super::parting::Parting;
 use crate::answer::{Handled, Outcome};
 use crate::codec::{
     ApiKey, DecodeError, ErrorCode, Errors, sasl_authenticate as authenticate,
@@ -173,6 +174,10 @@ impl<S: Shards, B: ByteStream> Connection<S, B> {
             .tell(Line::Authentication, &self.session, asked, cause);
         context.metrics.refuse(Refused::Authentication);
         self.stop();
+        // A bare message is not answered, so there is nothing to hear.
+        if asked != RAW {
+            self.parting = Parting::Due;
+        }
     }
 
     /// From here on the peer is nobody, until it has shown who it is.

@@ -6,7 +6,7 @@ use crate::client::{Client, framed};
 use crate::metadata::all_topics;
 use crate::produce::{produce, produced};
 use bytes::Bytes;
-use felix_core::limits::AUTHENTICATION_FAILURE_DELAY;
+use felix_core::limits::{AUTHENTICATION_FAILURE_DELAY, REFUSED_PARTING_MAX};
 use felix_kafka::{Ending, Pulse, Refused, serve_watched};
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, MetadataResponse, ProduceResponse,
@@ -135,11 +135,60 @@ fn refused_credentials_are_answered_with_the_cause_and_then_the_connection_ends(
                 sentence.starts_with("Felix: token rejected: ") && sentence.contains(cause),
                 "{sentence} is not {expected}"
             );
+            assert!(!client.peer.is_closed(), "the answer comes alone");
+            bench.wait(REFUSED_PARTING_MAX);
             assert!(client.peer.is_closed());
             assert_eq!(bench.served(), 0);
             assert_eq!(bench.context.metrics.refused(Refused::Authentication), 1);
             assert_eq!(bench.context.metrics.authenticated.value(), 0);
         }
+    }
+}
+
+/// What a refused peer does with the answer.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    Closes,
+    Vanishes,
+    SendsOn,
+    Waits,
+}
+
+#[test]
+fn a_refused_peer_is_waited_for_until_it_closes_or_sends_on_and_never_for_long() {
+    let refusals = [
+        (Refusal::Closes, true),
+        (Refusal::Vanishes, true),
+        (Refusal::SendsOn, true),
+        (Refusal::Waits, false),
+    ];
+    for (does, ends_at_once) in refusals {
+        let mut bench = Bench::with_anonymous(false);
+        let mut client = bench.connect();
+        shake(&mut bench, &mut client, 1);
+        let id = client.send(AUTHENTICATE, 2, &message(plain(TENANT, "nonsense")));
+        bench.turn();
+        bench.wait(AUTHENTICATION_FAILURE_DELAY);
+        let answer: SaslAuthenticateResponse = client.answer(AUTHENTICATE, 2, id);
+        assert_eq!(answer.error_code, 58);
+        assert_eq!(bench.served(), 1, "it has its place within the limits");
+        match does {
+            Refusal::Closes => client.peer.end(),
+            Refusal::Vanishes => client.peer.vanish(),
+            Refusal::SendsOn => client.peer.send(&[0; 100_000]),
+            Refusal::Waits => {}
+        }
+        bench.turn();
+        assert_eq!(client.peer.is_closed(), ends_at_once, "{does:?}");
+        if let Refusal::SendsOn = does {
+            assert!(client.peer.taken_by_broker() < 1000, "none of it is read");
+        }
+        bench.wait(REFUSED_PARTING_MAX / 2);
+        assert_eq!(client.peer.is_closed(), ends_at_once, "{does:?}");
+        bench.wait(REFUSED_PARTING_MAX / 2);
+        assert!(client.peer.is_closed(), "{does:?}");
+        assert_eq!(bench.served(), 0);
+        assert!(client.is_unanswered());
     }
 }
 
@@ -184,6 +233,7 @@ fn what_is_sent_behind_good_credentials_is_served_and_behind_bad_ones_it_is_not(
             client.peer.send(&bytes);
             bench.turn();
             bench.wait(AUTHENTICATION_FAILURE_DELAY);
+            bench.wait(REFUSED_PARTING_MAX);
             let _: SaslHandshakeResponse = client.answer(HANDSHAKE, i16::from(!raw), shaken);
             if raw && served {
                 assert_eq!(client.take().unwrap(), "");
@@ -214,6 +264,7 @@ fn another_mechanism_is_refused_with_the_list_and_the_connection_ends() {
             (answer.error_code, &answer.mechanisms[..]),
             (33, &["PLAIN".into()][..])
         );
+        bench.wait(REFUSED_PARTING_MAX);
         assert!(client.peer.is_closed());
         assert_eq!(bench.context.metrics.refused(Refused::Authentication), 1);
     }
@@ -229,6 +280,7 @@ fn what_comes_in_the_wrong_order_is_refused_and_the_connection_ends() {
         assert_eq!(answer.error_code, 34);
         let sentence = answer.error_message.unwrap();
         assert!(sentence.contains("without SaslHandshake"), "{sentence}");
+        bench.wait(REFUSED_PARTING_MAX);
         assert!(client.peer.is_closed());
     }
     // A handshake behind another.
@@ -239,6 +291,7 @@ fn what_comes_in_the_wrong_order_is_refused_and_the_connection_ends() {
     bench.turn();
     let answer: SaslHandshakeResponse = client.answer(HANDSHAKE, 1, id);
     assert_eq!(answer.error_code, 34);
+    bench.wait(REFUSED_PARTING_MAX);
     assert!(client.peer.is_closed());
     assert_eq!(bench.context.metrics.refused(Refused::Authentication), 1);
 }

@@ -5,7 +5,8 @@ use crate::memory::bounded;
 use bytes::Bytes;
 use felix_core::PlacedBatch;
 use felix_core::limits::{
-    AUTHENTICATION_FAILURE_DELAY, OUTBOUND_BYTES_PER_CONNECTION_MAX, REQUEST_BYTES_MAX,
+    AUTHENTICATION_FAILURE_DELAY, OUTBOUND_BYTES_PER_CONNECTION_MAX, REFUSED_PARTING_MAX,
+    REQUEST_BYTES_MAX,
 };
 use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse};
 
@@ -49,8 +50,9 @@ fn serve(sent: &[u8], anonymous: bool, trickles: bool) -> bool {
         taken = Some(client.peer.taken_by_broker());
         bench.turn();
     }
-    // Credentials that are refused are answered after a while.
+    // Credentials that are refused are answered after a while, and the end comes a while behind.
     bench.wait(AUTHENTICATION_FAILURE_DELAY);
+    bench.wait(REFUSED_PARTING_MAX);
     let kept = !client.peer.is_closed();
     client.peer.end();
     bench.turn();
