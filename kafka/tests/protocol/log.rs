@@ -5,7 +5,9 @@ use crate::metadata::all_topics;
 use crate::produce::{produce, produce_bytes};
 use felix_core::metrics::Metrics;
 use felix_kafka::Refused;
-use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, TransactionalId};
+use kafka_protocol::messages::{
+    ApiKey, InitProducerIdRequest, SaslAuthenticateRequest, SaslHandshakeRequest, TransactionalId,
+};
 use kafka_protocol::protocol::StrBytes;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -192,6 +194,34 @@ fn a_connection_closed_on_arrival_is_a_line_with_its_reason() {
         let peer = "192.0.2.1:5555".parse().unwrap();
         one_line(|| log.closed_on_arrival(&peer, reason), &[part]);
     }
+}
+
+#[test]
+fn a_token_that_is_refused_time_and_again_leaves_a_few_lines_a_second_and_the_number_of_the_others()
+{
+    const TRIES: usize = 1000;
+    let lines = logged(|| {
+        let mut bench = Bench::with_anonymous(false);
+        let guess = |bench: &mut Bench| {
+            let mut client = bench.connect();
+            let plain = StrBytes::from_static_str("PLAIN");
+            let plain = SaslHandshakeRequest::default().with_mechanism(plain);
+            client.send(ApiKey::SaslHandshake, 1, &plain);
+            let wrong = b"\0tenant\0nonsense".to_vec().into();
+            let wrong = SaslAuthenticateRequest::default().with_auth_bytes(wrong);
+            client.send(ApiKey::SaslAuthenticate, 2, &wrong);
+            bench.polls(20);
+        };
+        (0..TRIES).for_each(|_| guess(&mut bench));
+        bench.wait(Duration::from_secs(1));
+        guess(&mut bench);
+        let refused = bench.context.metrics.refused(Refused::Authentication);
+        assert_eq!(refused, 1 + u64::try_from(TRIES).unwrap());
+    });
+    assert_eq!(lines.len(), 11, "{lines:#?}");
+    let is_one = |line: &String| line.contains("refused to authenticate a Kafka client");
+    assert!(lines.iter().all(is_one), "{lines:#?}");
+    assert!(lines[10].contains("left_out=990"), "{}", lines[10]);
 }
 
 #[test]
