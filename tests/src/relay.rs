@@ -24,7 +24,8 @@ const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// Hands frames on as they come, except for answers to Produce that are due to be lost: it swallows
 /// the answer and cuts the connection, as a network does that fails between the write and the
-/// acknowledgement. Only without TLS can it tell frames apart. Ends when dropped.
+/// acknowledgement, or keeps it back with all that follows, as one does that lets nothing through.
+/// Only without TLS can it tell frames apart. Ends when dropped.
 #[derive(Debug)]
 pub struct Relay {
     port: u16,
@@ -52,6 +53,8 @@ struct State {
     lost_every: AtomicU64,
     answers: AtomicU64,
     lost: AtomicU64,
+    /// Answers to requests that have this in their records are kept back.
+    unanswered: Mutex<Option<&'static str>>,
     hold: Mutex<Hold>,
     /// What was held is not any more.
     hold_changed: Condvar,
@@ -66,8 +69,14 @@ struct Hold {
     is_holding: bool,
 }
 
-/// A Produce on its way: its version and correlation id.
-type Asked = (i16, [u8; 4]);
+/// A Produce on its way.
+#[derive(Debug)]
+struct Asked {
+    version: i16,
+    correlation: [u8; 4],
+    /// Its connection brings nothing more once its answer is due.
+    is_unanswered: bool,
+}
 
 impl Relay {
     /// Listens on a port of its own, and loses nothing until it is told to.
@@ -133,6 +142,12 @@ impl Relay {
         self.answers.try_iter().collect()
     }
 
+    /// From now on no answer comes to a Produce that has `text` in its records, nor anything behind
+    /// that answer on its connection, which stays open.
+    pub fn leave_unanswered(&self, text: Option<&'static str>) {
+        *lock(&self.state.unanswered) = text;
+    }
+
     /// Holds the second request to Produce from now on, until it has let it go.
     pub fn hold_second(&self) {
         self.state.hold().until_held = 2;
@@ -175,8 +190,15 @@ impl State {
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {
-        // Nobody panics while holding it, and whoever drops must get through.
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hold)
+    }
+
+    /// Whether no answer to this request is to come through.
+    fn is_unanswered(&self, frame: &[u8]) -> bool {
+        lock(&self.unanswered).is_some_and(|text| {
+            let mut places = frame.windows(text.len());
+            places.any(|place| place == text.as_bytes())
+        })
     }
 
     /// Waits with the request that is to be held.
@@ -191,6 +213,11 @@ impl State {
         let let_go = self.hold_changed.wait_while(hold, |hold| hold.is_holding);
         drop(let_go.unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Nobody panics while holding one of these, and whoever drops must get through.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn serve(client: TcpStream, state: Arc<State>, tell: &Sender<Acknowledgement>) {
@@ -228,10 +255,13 @@ fn requests(
         // Length, API key, version, correlation id.
         if frame.len() >= 12 && frame[4..6] == PRODUCE {
             state.wait_while_held();
-            let version = i16::from_be_bytes([frame[6], frame[7]]);
-            let correlation = frame[8..12].try_into().expect("four bytes");
+            let asked = Asked {
+                version: i16::from_be_bytes([frame[6], frame[7]]),
+                correlation: frame[8..12].try_into().expect("four bytes"),
+                is_unanswered: state.is_unanswered(&frame),
+            };
             // Nobody to tell is nobody to lose it for: the other side has ended.
-            send.send((version, correlation)).unwrap_or_default();
+            send.send(asked).unwrap_or_default();
         }
         to.write_all(&frame)?;
     }
@@ -246,22 +276,29 @@ fn answers(
 ) -> io::Result<()> {
     // With acks=0 there is no answer, so what was asked is found by its correlation id.
     let mut waiting: Vec<Asked> = Vec::new();
+    let mut is_silent = false;
     loop {
         let frame = frame(&mut from)?;
         waiting.extend(produces.try_iter());
-        let asked = (waiting.iter()).position(|(_, correlation)| frame[4..8] == *correlation);
-        if let Some(place) = asked {
-            let (version, _) = waiting.remove(place);
-            let is_lost = state.is_due();
+        let is_its = |asked: &Asked| frame[4..8] == asked.correlation;
+        if let Some(place) = waiting.iter().position(is_its) {
+            let asked = waiting.remove(place);
+            is_silent |= asked.is_unanswered;
+            let is_cut = !is_silent && state.is_due();
+            let is_lost = is_silent || is_cut;
             // A relay that is going does not listen.
-            tell.send(acknowledgement(&frame, version, is_lost))
+            tell.send(acknowledgement(&frame, asked.version, is_lost))
                 .unwrap_or_default();
             if is_lost {
                 state.lost.fetch_add(1, Ordering::SeqCst);
+            }
+            if is_cut {
                 return Ok(());
             }
         }
-        to.write_all(&frame)?;
+        if !is_silent {
+            to.write_all(&frame)?;
+        }
     }
 }
 

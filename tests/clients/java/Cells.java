@@ -27,6 +27,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -43,6 +44,7 @@ public final class Cells {
     private static final int TIMEOUT_MS = 20_000;
     private static final int LARGE_MAX = 6_000_000;
     private static final int ENOUGH = 100;
+    private static final int NONE = -1;
     private static final String STORE_PASSWORD = "not a secret";
 
     private final Map<String, String> options = new HashMap<>();
@@ -118,8 +120,10 @@ public final class Cells {
             case "lost-idempotent":
                 return send("lost", values(cell, 10), "bootstrap.servers", options.get("lossy"),
                         "enable.idempotence", Boolean.toString(cell.equals("lost-idempotent")));
+            case "timed-out":
+                return oneByOne(values(cell, 3), 1, "request.timeout.ms", "1000", "delivery.timeout.ms", "4000");
             case "forgotten":
-                return oneByOne(values(cell, 3));
+                return oneByOne(values(cell, 3), NONE);
             default: throw new IllegalArgumentException("its program here knows no such cell");
         }
     }
@@ -230,15 +234,27 @@ public final class Cells {
         return "";
     }
 
-    /** Each record waits for the answer to the one before. */
-    private String oneByOne(List<ProducerRecord<byte[], byte[]>> records) throws Exception {
-        KafkaProducer<byte[], byte[]> producer = producer(
-                "bootstrap.servers", options.get("lossy"), "enable.idempotence", "true");
+    /** Each record waits for the answer to the one before. The one of that number must be given up. */
+    private String oneByOne(List<ProducerRecord<byte[], byte[]>> records, int givenUp, String... more)
+            throws Exception {
+        List<String> config = new ArrayList<>(Arrays.asList(
+                "bootstrap.servers", options.get("lossy"), "enable.idempotence", "true"));
+        config.addAll(Arrays.asList(more));
+        KafkaProducer<byte[], byte[]> producer = producer(config.toArray(new String[0]));
         try {
-            for (ProducerRecord<byte[], byte[]> record : records) {
-                producer.send(new ProducerRecord<>(
-                        options.get("name") + ".lost", 0, record.key(), record.value()))
-                        .get(TIMEOUT_MS + 5_000, TimeUnit.MILLISECONDS);
+            for (int number = 0; number < records.size(); number++) {
+                Future<?> sent = producer.send(new ProducerRecord<>(
+                        options.get("name") + ".lost", 0, null, records.get(number).value()));
+                try {
+                    sent.get(TIMEOUT_MS + 5_000, TimeUnit.MILLISECONDS);
+                    if (number == givenUp) {
+                        throw new IllegalStateException("it was not given up");
+                    }
+                } catch (ExecutionException error) {
+                    if (number != givenUp || !(error.getCause() instanceof TimeoutException)) {
+                        throw error;
+                    }
+                }
             }
         } finally {
             producer.close();

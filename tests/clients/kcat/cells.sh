@@ -150,6 +150,11 @@ cell() {
         numbered "$1" 10 |
             kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=$extra 2>"$home/said" && not_fatal
         ;;
+    timed-out)
+        numbered "$1" 3 | kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=true \
+            -X batch.num.messages=1 -X max.in.flight=1 -X message.timeout.ms=4000 \
+            -X socket.timeout.ms=1000 2>"$home/said" && not_fatal
+        ;;
     forgotten)
         numbered "$1" 3 | kcat_at "$lossy" -P -t "$name.lost" -p 0 -X enable.idempotence=true \
             -X batch.num.messages=1 -X max.in.flight=1 2>"$home/said" && not_fatal

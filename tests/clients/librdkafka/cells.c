@@ -9,7 +9,7 @@
 
 #include "rdkafka.h"
 
-enum { TIMEOUT_MS = 20000, ENOUGH = 100 };
+enum { TIMEOUT_MS = 20000, ENOUGH = 100, NONE = -1 };
 
 static const char *GIVEN = "given.read";
 static const char *FORMS = "given.forms";
@@ -150,8 +150,9 @@ static void produce_values(const char *suffix, const char *cell, int count, cons
     produce(suffix, records, count, more);
 }
 
-/* One by one: each record waits for the answer to the one before. */
-static void produce_one_by_one(const char *cell, int count, const char *const *more) {
+/* One by one: each record waits for the answer to the one before. The one of that number must be given
+ * up. */
+static void produce_one_by_one(const char *cell, int count, int given_up, const char *const *more) {
     char topic[256], value[64];
     topic_of(topic, "lost");
     said[0] = 0;
@@ -165,6 +166,10 @@ static void produce_one_by_one(const char *cell, int count, const char *const *m
             fail(rd_kafka_err2str(error));
         if (rd_kafka_flush(producer, TIMEOUT_MS))
             fail("not all records were answered in time");
+        if (at == given_up && strcmp(said, rd_kafka_err2str(RD_KAFKA_RESP_ERR__MSG_TIMED_OUT)))
+            fail(said[0] ? said : "it was not given up");
+        else if (at == given_up)
+            said[0] = 0;
     }
     if (said[0])
         fail(said);
@@ -490,8 +495,12 @@ static void run(const char *cell) {
         produce_values("lost", cell, 10, lost);
     } else if (!strcmp(cell, "lost-idempotent")) {
         produce_values("lost", cell, 10, lost_idempotent);
+    } else if (!strcmp(cell, "timed-out")) {
+        const char *more[] = {"bootstrap.servers", lossy, "enable.idempotence", "true", "message.timeout.ms",
+                              "4000", "socket.timeout.ms", "1000", NULL};
+        produce_one_by_one(cell, 3, 1, more);
     } else if (!strcmp(cell, "forgotten")) {
-        produce_one_by_one(cell, 3, lost_idempotent);
+        produce_one_by_one(cell, 3, NONE, lost_idempotent);
     } else {
         fail("its program here knows no such cell");
     }

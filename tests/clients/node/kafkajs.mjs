@@ -27,13 +27,14 @@ const CODECS = {
 }
 const ACKS = { 'acks-0': 0, 'acks-1': 1, 'acks-all': -1 }
 
-const client = (options, bootstrap = options.bootstrap) =>
+const client = (options, bootstrap = options.bootstrap, more = {}) =>
   new Kafka({
     brokers: [bootstrap],
     clientId: options.name,
     logLevel: logLevel.NOTHING,
     ssl: tls(options),
-    sasl: options.user && { mechanism: 'plain', username: options.user, password: options.password }
+    sasl: options.user && { mechanism: 'plain', username: options.user, password: options.password },
+    ...more
   })
 
 async function send (options, suffix, messages, { bootstrap, producer = {}, ...more } = {}) {
@@ -81,6 +82,28 @@ async function group (options) {
   } finally {
     await consumer.disconnect()
   }
+}
+
+// Each record waits for the answer to the one before, and the one of that number must be given up.
+async function oneByOne (options, cell, givenUp, more) {
+  const answered = []
+  const sender = client(options, options.lossy, more).producer({ idempotent: true })
+  await sender.connect()
+  try {
+    for (const [number, value] of numbered(cell, 3).entries()) {
+      const topic = `${options.name}.lost`
+      try {
+        await sender.send({ topic, messages: [{ partition: 0, value }], acks: -1 })
+        answered.push(number)
+      } catch (error) {
+        if (number !== givenUp) throw error
+      }
+    }
+  } finally {
+    await sender.disconnect()
+  }
+  if (answered.includes(givenUp)) throw new Error('it was not given up')
+  return ''
 }
 
 await main(async (options, cell) => {
@@ -139,18 +162,13 @@ await main(async (options, cell) => {
       const producer = { idempotent: cell === 'lost-idempotent' }
       return send(options, 'lost', values(cell, 10), { bootstrap: options.lossy, producer })
     }
-    case 'forgotten': {
-      const sender = client(options, options.lossy).producer({ idempotent: true })
-      await sender.connect()
-      try {
-        for (const value of numbered(cell, 3)) {
-          await sender.send({ topic: `${options.name}.lost`, messages: [{ partition: 0, value }], acks: -1 })
-        }
-      } finally {
-        await sender.disconnect()
-      }
-      return ''
+    case 'timed-out': {
+      // It gives a record up after so many requests.
+      const more = { requestTimeout: 1000, retry: { retries: 3, initialRetryTime: 50 } }
+      return oneByOne(options, cell, 1, more)
     }
+    case 'forgotten':
+      return oneByOne(options, cell)
     default:
       throw new Limit('it reads in groups only')
   }

@@ -121,6 +121,23 @@ async function refused (run) {
   throw new Error('it was not refused')
 }
 
+// Each record waits for the answer to the one before, and the one of that number must be given up.
+const oneByOne = (options, cell, givenUp, more) =>
+  using(new Producer(config(options, { bootstrapBrokers: [options.lossy], idempotent: true, ...more })), async producer => {
+    const answered = []
+    for (const [number, value] of numbered(cell, 3).entries()) {
+      const message = { topic: `${options.name}.lost`, partition: 0, value: bytes(value) }
+      try {
+        await producer.send({ messages: [message], acks: -1 })
+        answered.push(number)
+      } catch (error) {
+        if (number !== givenUp) throw error
+      }
+    }
+    if (answered.includes(givenUp)) throw new Error('it was not given up')
+    return ''
+  })
+
 await main(async (options, cell) => {
   switch (cell) {
     case 'version':
@@ -184,14 +201,11 @@ await main(async (options, cell) => {
     case 'lost':
     case 'lost-idempotent':
       return send(options, 'lost', values(cell, 10), { idempotent: cell === 'lost-idempotent' }, { bootstrapBrokers: [options.lossy] })
+    case 'timed-out':
+      // It gives a record up after so many requests.
+      return oneByOne(options, cell, 1, { requestTimeout: 1000, retries: 3, retryDelay: 50 })
     case 'forgotten':
-      return using(new Producer(config(options, { bootstrapBrokers: [options.lossy], idempotent: true })), async producer => {
-        for (const value of numbered(cell, 3)) {
-          const message = { topic: `${options.name}.lost`, partition: 0, value: bytes(value) }
-          await producer.send({ messages: [message], acks: -1 })
-        }
-        return ''
-      })
+      return oneByOne(options, cell)
     default:
       throw new Limit('its program here knows no such cell')
   }

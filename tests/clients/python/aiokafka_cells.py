@@ -236,6 +236,24 @@ async def forgotten(options):
     return ""
 
 
+async def timed_out(options):
+    more = {"enable_idempotence": True, "request_timeout_ms": 1000}
+    producer = AIOKafkaProducer(**config(options, options.lossy, **more))
+    await producer.start()
+    for number, value in enumerate(cells.numbered("timed-out", 3)):
+        sent = producer.send_and_wait(options.topic("lost"), value, partition=0)
+        try:
+            await asyncio.wait_for(sent, TIMEOUT_S / 4)
+        except asyncio.TimeoutError:
+            # Nor would it stop before that record is answered, so it is left as it is.
+            raise cells.Limit("it never gives up a record of an idempotent producer") from None
+        except KafkaError:
+            if number != 1:
+                raise
+    await producer.stop()
+    return ""
+
+
 async def version(_):
     return aiokafka.__version__
 
@@ -254,7 +272,7 @@ def bounded(cell):
 
 ALL = (
     {"version": version, "list": list_topics, "idempotent": idempotent, "earliest": earliest}
-    | {"forgotten": forgotten}
+    | {"forgotten": forgotten, "timed-out": timed_out}
     | {cell: acks(cell) for cell in ("acks-0", "acks-1", "acks-all")}
     | {cell: codec(cell) for cell in cells.CODECS}
     | {"offset": offset, "timestamp": timestamp, "headers": headers, "nulls": nulls}

@@ -215,18 +215,27 @@ def lost(cell):
     return run
 
 
-def forgotten(options):
-    errors = []
-    settings = {"message_timeout_ms": TIMEOUT_S * 1000, "enable_idempotence": True}
-    producer = Producer(config(options, options.lossy, **settings))
-    for value in cells.numbered("forgotten", 3):
-        report = lambda error, _: errors.append(error) if error else None
-        producer.produce(options.topic("lost"), value, partition=0, on_delivery=report)
-        left = producer.flush(TIMEOUT_S)
-        assert left == 0, "a record was not answered"
-        if errors:
-            raise KafkaException(errors[0])
-    return ""
+def one_by_one(cell, given_up=None, **more):
+    """Each record waits for the answer to the one before. The one of that number must be given up."""
+
+    def run(options):
+        errors = []
+        settings = {"message_timeout_ms": TIMEOUT_S * 1000, "enable_idempotence": True} | more
+        producer = Producer(config(options, options.lossy, **settings))
+        for number, value in enumerate(cells.numbered(cell, 3)):
+            report = lambda error, _: errors.append(error) if error else None
+            producer.produce(options.topic("lost"), value, partition=0, on_delivery=report)
+            left = producer.flush(TIMEOUT_S)
+            assert left == 0, "a record was not answered"
+            if number == given_up:
+                assert errors, "it was not given up"
+                if errors[0].code() == confluent_kafka.KafkaError._MSG_TIMED_OUT:
+                    errors.clear()
+            if errors:
+                raise KafkaException(errors[0])
+        return ""
+
+    return run
 
 
 def version(_):
@@ -241,6 +250,8 @@ cells.main(
     | {"offset": lambda o: given(o, 40), "timestamp": timestamp, "seek": seek, "ends": ends}
     | {"latest": follow("latest", 1), "tail": follow("tail", 3), "nulls": nulls}
     | {"large": sized(900_000), "huge": sized(5_000_000), "group": group}
-    | {"transaction": transaction, "group-assign": group_assign, "forgotten": forgotten}
+    | {"transaction": transaction, "group-assign": group_assign}
+    | {"timed-out": one_by_one("timed-out", 1, message_timeout_ms=4000, socket_timeout_ms=1000)}
+    | {"forgotten": one_by_one("forgotten")}
     | {cell: lost(cell) for cell in ("lost", "lost-idempotent")}
 )

@@ -6,7 +6,7 @@ import cells
 import kafka
 from cells import FORMS, GIVEN, HEADERS, NULLS, TIME_MS, TIMEOUT_S
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 ENOUGH = 100
 LARGE_MAX = 6_000_000
@@ -216,15 +216,27 @@ def lost(cell):
     return run
 
 
-def forgotten(options):
-    more = {"enable_idempotence": True, "max_block_ms": TIMEOUT_S * 1000}
-    producer = KafkaProducer(**config(options, options.lossy, **more))
-    try:
-        for value in cells.numbered("forgotten", 3):
-            producer.send(options.topic("lost"), value, partition=0).get(timeout=TIMEOUT_S)
-    finally:
-        producer.close(timeout=1)
-    return ""
+def one_by_one(cell, given_up=None, **more):
+    """Each record waits for the answer to the one before. The one of that number must be given up."""
+
+    def run(options):
+        settings = {"enable_idempotence": True, "max_block_ms": TIMEOUT_S * 1000} | more
+        producer = KafkaProducer(**config(options, options.lossy, **settings))
+        try:
+            for number, value in enumerate(cells.numbered(cell, 3)):
+                sent = producer.send(options.topic("lost"), value, partition=0)
+                try:
+                    sent.get(timeout=TIMEOUT_S / 2)
+                except KafkaTimeoutError:
+                    if number != given_up:
+                        raise
+                else:
+                    assert number != given_up, "it was not given up"
+        finally:
+            producer.close(timeout=1)
+        return ""
+
+    return run
 
 
 cells.main(
@@ -235,6 +247,7 @@ cells.main(
     | {"timestamp": timestamp, "latest": follow("latest", 1), "tail": follow("tail", 3)}
     | {"headers": headers, "nulls": nulls, "large": sized(900_000), "huge": sized(5_000_000)}
     | {"seek": seek, "ends": ends, "group": group, "transaction": transaction}
-    | {"group-assign": group_assign, "forgotten": forgotten}
+    | {"group-assign": group_assign, "forgotten": one_by_one("forgotten")}
+    | {"timed-out": one_by_one("timed-out", 1, delivery_timeout_ms=4000, request_timeout_ms=1000)}
     | {cell: lost(cell) for cell in ("lost", "lost-idempotent")}
 )

@@ -30,6 +30,8 @@ pub(crate) enum Happens {
     Nothing,
     /// A relay loses answers to Produce.
     AnswersAreLost,
+    /// A relay keeps the answers to one record back until the client gives it up.
+    NoAnswerComes,
     /// The shard has to remember too many other producers.
     ProducersAreForgotten,
 }
@@ -127,6 +129,10 @@ pub(crate) const CELLS: &[Cell] = &[
     Cell {
         happens: Happens::AnswersAreLost,
         ..write("lost-idempotent", "lost, idempotent")
+    },
+    Cell {
+        happens: Happens::NoAnswerComes,
+        ..write("timed-out", "timed out")
     },
     Cell {
         happens: Happens::ProducersAreForgotten,

@@ -1,4 +1,4 @@
-//! A broker behind a relay: answers that are lost, and producers that are forgotten.
+//! A broker behind a relay: answers that are lost or do not come, and producers that are forgotten.
 
 use crate::cells::{Cell, Happens};
 use crate::given;
@@ -11,6 +11,9 @@ use std::thread;
 
 /// Answers to Produce that are lost, one after the other, before one comes through.
 const LOST_ANSWERS: u32 = 2;
+
+/// The record that is never answered.
+const UNANSWERED: &str = "timed-out-1";
 
 /// Requests under way at once while a crowd writes.
 const CROWD_AT_ONCE: usize = 64;
@@ -70,12 +73,21 @@ impl Lossy {
                 self.relay.lose(0);
                 line
             }
+            Happens::NoAnswerComes => {
+                self.relay.leave_unanswered(Some(UNANSWERED));
+                let line = run();
+                self.relay.leave_unanswered(None);
+                line
+            }
             Happens::ProducersAreForgotten => self.forget_during(client, run),
         };
         let answers = self.relay.answers();
         if line.state == State::Ok {
             match cell.name {
                 "lost-idempotent" => first_offsets(&answers, &mut fault),
+                "timed-out" if !answers.iter().any(|answer| answer.is_lost) => {
+                    fault("there was an answer to each record");
+                }
                 "forgotten" => was_unknown(&answers, &mut fault),
                 _ => {}
             }

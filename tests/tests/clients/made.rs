@@ -55,7 +55,8 @@ pub(crate) fn check(broker: &Broker, client: &str, lines: &[Line], faults: &mut 
 }
 
 /// Adds a fault where a record is not there although answers were lost, or not once if the producer
-/// is idempotent. Notes how a producer goes on that was forgotten.
+/// is idempotent: also the one that it was never told of, since the broker had it. Notes how a
+/// producer goes on that was forgotten, or that has given a record up.
 pub(crate) fn check_lost(
     broker: &Broker,
     client: &str,
@@ -63,11 +64,12 @@ pub(crate) fn check_lost(
     faults: &mut Vec<String>,
 ) {
     let found = read(broker, given::topic(client, "lost"));
-    let lossy = ["lost", "lost-idempotent", "forgotten"];
+    let lossy = ["lost", "lost-idempotent", "timed-out", "forgotten"];
     let wrote = |line: &&mut Line| line.state == State::Ok && lossy.contains(&line.cell.as_str());
     for line in lines.iter_mut().filter(wrote) {
         let there = values(&found, &line.cell);
-        let count = if line.cell == "forgotten" { 3 } else { 10 };
+        let is_renewed = ["timed-out", "forgotten"].contains(&line.cell.as_str());
+        let count = if is_renewed { 3 } else { 10 };
         let wanted: Vec<String> = (0..count).map(|n| format!("{}-{n}", line.cell)).collect();
         let is_whole = if line.cell == "lost" {
             wanted.iter().all(|value| there.contains(value))
@@ -77,15 +79,15 @@ pub(crate) fn check_lost(
         if !is_whole {
             faults.push(format!("{client} {}: wrote {there:?}", line.cell));
         }
-        if line.cell == "forgotten" {
-            line.detail = went_on(&found).to_owned();
+        if is_renewed {
+            line.detail = went_on(&found, &line.cell).to_owned();
         }
     }
 }
 
-/// Who wrote the last record of a producer that was forgotten after its first.
-fn went_on(found: &[Found]) -> &'static str {
-    let mut of_cell = found.iter().filter(|record| belongs(record, "forgotten"));
+/// Who wrote the last record of a producer that could not go on as it was after its first.
+fn went_on(found: &[Found], cell: &str) -> &'static str {
+    let mut of_cell = found.iter().filter(|record| belongs(record, cell));
     let first = of_cell.next().map(|record| record.producer);
     match (first, of_cell.next_back().map(|record| record.producer)) {
         (Some((first_id, first_epoch)), Some((id, epoch))) if first_id == id => {

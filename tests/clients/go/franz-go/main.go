@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"felix/clients/cells"
 
@@ -13,6 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
+
+// No record has this number.
+const none = -1
 
 func main() {
 	cells.Main(run)
@@ -74,8 +78,13 @@ func run(options cells.Options, cell string) (string, error) {
 	case "lost-idempotent":
 		lossy := kgo.SeedBrokers(options["lossy"])
 		return "", sendIdempotent(ctx, options, options.Topic("lost"), cells.Values(cell, 10), lossy)
+	case "timed-out":
+		return "", oneByOne(ctx, options, cells.Values(cell, 3), 1,
+			kgo.ProduceRequestTimeout(time.Second/2), kgo.RequestTimeoutOverhead(time.Second/2),
+			kgo.RecordDeliveryTimeout(4*time.Second), kgo.AllowIdempotentProduceCancellation(),
+			kgo.ProducerBatchCompression(kgo.NoCompression()))
 	case "forgotten":
-		return "", oneByOne(ctx, options, cells.Values(cell, 3))
+		return "", oneByOne(ctx, options, cells.Values(cell, 3), none)
 	}
 	return "", errors.New("its program here knows no such cell")
 }
@@ -119,13 +128,18 @@ func sendIdempotent(ctx context.Context, options cells.Options, topic string, pa
 	return producer.ProduceSync(ctx, records...).FirstErr()
 }
 
-// oneByOne has each record wait for the answer to the one before.
-func oneByOne(ctx context.Context, options cells.Options, pairs []cells.Pair) error {
-	producer := client(options, kgo.SeedBrokers(options["lossy"]))
+// oneByOne has each record wait for the answer to the one before. The one of that number must be given
+// up.
+func oneByOne(ctx context.Context, options cells.Options, pairs []cells.Pair, givenUp int, more ...kgo.Opt) error {
+	producer := client(options, append(more, kgo.SeedBrokers(options["lossy"]))...)
 	defer producer.Close()
-	for _, pair := range pairs {
+	for number, pair := range pairs {
 		record := &kgo.Record{Topic: options.Topic("lost"), Value: pair.Value}
-		if err := producer.ProduceSync(ctx, record).FirstErr(); err != nil {
+		err := producer.ProduceSync(ctx, record).FirstErr()
+		if number == givenUp && err == nil {
+			return errors.New("it was not given up")
+		}
+		if err != nil && (number != givenUp || !errors.Is(err, kgo.ErrRecordTimeout)) {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func run(options cells.Options, cell string) (string, error) {
 			"gzip": kafka.Gzip, "snappy": kafka.Snappy, "lz4": kafka.Lz4, "zstd": kafka.Zstd,
 		}[cell]
 		return "", send(ctx, made, cells.Values(cell, 20))
-	case "idempotent", "lost-idempotent", "forgotten":
+	case "idempotent", "lost-idempotent", "timed-out", "forgotten":
 		return "", errors.New("kafka-go has no idempotent producer")
 	case "earliest":
 		return given(ctx, options, kafka.FirstOffset)

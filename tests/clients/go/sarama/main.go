@@ -13,6 +13,9 @@ import (
 	"github.com/IBM/sarama"
 )
 
+// No record has this number.
+const none = -1
+
 func main() {
 	cells.Main(run)
 }
@@ -72,8 +75,14 @@ func run(options cells.Options, cell string) (string, error) {
 	case "lost-idempotent":
 		config = idempotent(config)
 		return "", send(options["lossy"], config, messages(options.Topic("lost"), cells.Values(cell, 10)))
+	case "timed-out":
+		config = idempotent(config)
+		// It gives a record up after so many requests.
+		config.Net.ReadTimeout = time.Second
+		config.Producer.Retry.Max = 3
+		return "", oneByOne(options["lossy"], config, messages(options.Topic("lost"), cells.Values(cell, 3)), 1)
 	case "forgotten":
-		return "", oneByOne(options["lossy"], idempotent(config), messages(options.Topic("lost"), cells.Values(cell, 3)))
+		return "", oneByOne(options["lossy"], idempotent(config), messages(options.Topic("lost"), cells.Values(cell, 3)), none)
 	}
 	return "", errors.New("its program here knows no such cell")
 }
@@ -139,15 +148,20 @@ func send(bootstrap string, config *sarama.Config, messages []*sarama.ProducerMe
 	return err
 }
 
-// oneByOne has each record wait for the answer to the one before.
-func oneByOne(bootstrap string, config *sarama.Config, messages []*sarama.ProducerMessage) error {
+// oneByOne has each record wait for the answer to the one before. The one of that number must be given
+// up.
+func oneByOne(bootstrap string, config *sarama.Config, messages []*sarama.ProducerMessage, givenUp int) error {
 	producer, err := sarama.NewSyncProducer([]string{bootstrap}, config)
 	if err != nil {
 		return err
 	}
 	defer producer.Close()
-	for _, message := range messages {
-		if _, _, err := producer.SendMessage(message); err != nil {
+	for number, message := range messages {
+		_, _, err := producer.SendMessage(message)
+		if number == givenUp && err == nil {
+			return errors.New("it was not given up")
+		}
+		if number != givenUp && err != nil {
 			return err
 		}
 	}

@@ -67,7 +67,7 @@ async fn run(options: &Options, cell: &str) -> Told {
         "snappy" => send(options, "made", values(cell, 20), Compression::Snappy).await,
         "lz4" => send(options, "made", values(cell, 20), Compression::Lz4).await,
         "zstd" => send(options, "made", values(cell, 20), Compression::Zstd).await,
-        "idempotent" | "lost-idempotent" | "forgotten" => Err("rskafka has no idempotent producer".into()),
+        "idempotent" | "lost-idempotent" | "timed-out" | "forgotten" => Err("rskafka has no idempotent producer".into()),
         "earliest" => given(options, OffsetAt::Earliest).await,
         "timestamp" => {
             let time = DateTime::from_timestamp_millis(TIME_MS).ok_or("a time")?;
