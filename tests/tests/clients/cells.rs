@@ -20,7 +20,7 @@ pub(crate) struct Cell {
     pub(crate) shows: Shows,
     /// It is told that this is not to be had, and must end by itself.
     pub(crate) refuses: bool,
-    /// Each way to reach the broker has it in every run.
+    /// Each way to reach the broker on which it is possible has it in every run.
     pub(crate) is_everywhere: bool,
 }
 
@@ -124,11 +124,11 @@ pub(crate) const CELLS: &[Cell] = &[
     },
     Cell {
         happens: Happens::AnswersAreLost,
-        ..write("lost", "lost answers")
+        ..everywhere(write("lost", "lost answers"))
     },
     Cell {
         happens: Happens::AnswersAreLost,
-        ..write("lost-idempotent", "lost, idempotent")
+        ..everywhere(write("lost-idempotent", "lost, idempotent"))
     },
     Cell {
         happens: Happens::NoAnswerComes,
@@ -160,7 +160,8 @@ pub(crate) const CELLS: &[Cell] = &[
     },
 ];
 
-/// The same, to be had however the broker is reached.
+/// The same, to be had however the broker is reached; of what needs a relay, wherever one can stand in
+/// between.
 const fn everywhere(cell: Cell) -> Cell {
     Cell {
         is_everywhere: true,

@@ -98,15 +98,17 @@ fn strangers(expected: &Expected) -> Vec<String> {
 fn run<'a>(variant: &Variant, secrets: &Secrets, clients: &[&'a Client]) -> Found<'a> {
     let mut faults = Vec::new();
     let mut broker = Broker::start(&streams(clients));
-    let lossy = variant.is_bare().then(|| Lossy::start(clients));
+    let mut lossy = variant.is_readable().then(|| Lossy::start(clients));
     given::write(&broker);
     for client in clients {
         given::write_old(&broker, client.name);
     }
-    broker.set_tokens(&secrets.tokens());
     let settings = secrets.settings(variant, &broker);
-    let given = settings.iter().map(|(name, value)| (*name, Some(*value)));
-    start_as(&mut broker, given);
+    for broker in brokers(&mut broker, &mut lossy) {
+        broker.set_tokens(&secrets.tokens());
+        let given = settings.iter().map(|(name, value)| (*name, Some(*value)));
+        start_as(broker, given);
+    }
     let tried = Tried {
         variant,
         secrets,
@@ -117,7 +119,9 @@ fn run<'a>(variant: &Variant, secrets: &Secrets, clients: &[&'a Client]) -> Foun
         .iter()
         .map(|client| tried.by(client, &mut faults))
         .collect();
-    start_as(&mut broker, settings.iter().map(|(name, _)| (*name, None)));
+    for broker in brokers(&mut broker, &mut lossy) {
+        start_as(broker, settings.iter().map(|(name, _)| (*name, None)));
+    }
     for Outcome { client, lines, .. } in &mut outcomes {
         made::check(&broker, client.name, lines, &mut faults);
         if let Some(lossy) = &lossy {
@@ -125,6 +129,15 @@ fn run<'a>(variant: &Variant, secrets: &Secrets, clients: &[&'a Client]) -> Foun
         }
     }
     Found { outcomes, faults }
+}
+
+/// Those of a variant.
+fn brokers<'b>(
+    broker: &'b mut Broker,
+    lossy: &'b mut Option<Lossy>,
+) -> impl Iterator<Item = &'b mut Broker> {
+    let lossy = lossy.as_mut().map(|lossy| &mut lossy.broker);
+    std::iter::once(broker).chain(lossy)
 }
 
 /// Ends a broker in order and starts it again with these settings.

@@ -51,14 +51,20 @@ pub(crate) const VARIANTS: &[Variant] = &[
 ];
 
 impl Variant {
-    /// Whether everything is tried in every run, also with a relay in between.
+    /// Whether everything is tried in every run.
     pub(crate) fn is_bare(&self) -> bool {
         !self.has_tls && !self.has_tokens
+    }
+
+    /// Whether a relay can tell what is said to the broker.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.has_tls
     }
 
     /// Whether the page shows the cell, which then is tried in every run.
     pub(crate) fn shows(&self, cell: &Cell) -> bool {
         match cell.shows {
+            Shows::WhatIsRight if cell.needs_relay() && !self.is_readable() => false,
             Shows::WhatIsRight => self.is_bare() || cell.is_everywhere,
             Shows::AnotherAuthority => self.has_tls && !self.has_tokens,
             Shows::AnotherToken | Shows::AnotherTenant => self.has_tokens,
