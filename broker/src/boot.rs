@@ -19,6 +19,7 @@ use crate::settings::{self, Outcome, Settings, Storage};
 use crate::tls_files::OpenTls;
 use crate::{announce, blocking, catalog_file, check, dev, logging, ports, shutdown, stream_dirs};
 use crossbeam_channel::Receiver;
+use felix_core::limits::WRITE_ON_CORE_BYTES_MAX;
 use felix_core::stalls::StallBounds;
 use felix_core::{Catalog, CpuId, Generation, ShardId};
 use felix_shard::log::LogConfig;
@@ -448,6 +449,7 @@ fn core_config(
         verify_on_open: storage.verify_on_open,
         tail_bytes_max: storage.tail_cache_bytes,
         files_max: files_max.unwrap_or(usize::MAX),
+        write_on_core_bytes_max: WRITE_ON_CORE_BYTES_MAX,
     }
 }
 

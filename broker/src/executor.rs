@@ -3,7 +3,7 @@
 
 use crate::device_waiters;
 use crate::giving_way::giving_way;
-use felix_core::limits::{OPENING_THREADS_MAX, THREADS_AHEAD_MAX};
+use felix_core::limits::{OPENING_THREADS_MAX, THREADS_OF_APPENDS_MAX};
 use felix_core::{CpuId, Timer};
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
 use std::ffi::CString;
@@ -21,14 +21,15 @@ const PREEMPT_TIMER: Duration = Duration::from_micros(200);
 
 /// Threads of a core for file work that is not on the ring: a sync of a directory after a roll, a
 /// small file replaced. A shard has `FILE_WORK_PER_SHARD_MAX` such pieces of work under way at most, so a
-/// device that is stuck under a few leaves the others threads; and what is done ahead of appends and
+/// device that is stuck under a few leaves the others threads; and what is done for appends and ahead of
 /// flushes, by however many shards of a device, leaves some to what somebody waits for, and so do openings.
-const BLOCKING_THREADS: usize = 36;
+const BLOCKING_THREADS: usize = 40;
 
 /// A removal on its device and one that is late, a look at what is free, and a note of a failure.
 const OTHER_THREADS: usize = 4;
 
-const _: () = assert!(THREADS_AHEAD_MAX + OPENING_THREADS_MAX + OTHER_THREADS < BLOCKING_THREADS);
+const _: () =
+    assert!(THREADS_OF_APPENDS_MAX + OPENING_THREADS_MAX + OTHER_THREADS < BLOCKING_THREADS);
 
 /// Runs `life` to its end on the calling thread, which is the core's from here on and is kept on
 /// the processor.

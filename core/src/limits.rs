@@ -160,6 +160,15 @@ pub const PREPARATIONS_IN_FLIGHT_MAX: usize = 2;
 /// long besides.
 pub const WRITE_BACKS_IN_FLIGHT_MAX: usize = 2;
 
+/// A larger batch is written to its log by a thread beside the core: `pwrite` takes some 100 us for so
+/// much where the file has space, and several times that where it has none, and everybody on the core
+/// would wait for it.
+pub const WRITE_ON_CORE_BYTES_MAX: usize = 256 << 10;
+
+/// Shards of one core and device whose large batches are written at once; as many that take too long
+/// besides.
+pub const LARGE_WRITES_IN_FLIGHT_MAX: usize = 2;
+
 /// Shards of one core and device whose generation is noted at once before their first append: many
 /// share the commits of the file system's journal, and ten thousand that are written to at once after a
 /// start leave threads to those whose segments are full.
@@ -168,8 +177,10 @@ pub const GENERATIONS_IN_FLIGHT_MAX: usize = 6;
 /// Those of them that take too long, beside as many others.
 pub const GENERATIONS_LATE_MAX: usize = 1;
 
-/// Threads for file work that one device may take for what is done ahead of appends and flushes.
-pub const THREADS_AHEAD_MAX: usize = 2 * (PREPARATIONS_IN_FLIGHT_MAX + WRITE_BACKS_IN_FLIGHT_MAX)
+/// Threads for file work that one device may take for large batches, and for what is done ahead of
+/// appends and flushes.
+pub const THREADS_OF_APPENDS_MAX: usize = 2
+    * (PREPARATIONS_IN_FLIGHT_MAX + WRITE_BACKS_IN_FLIGHT_MAX + LARGE_WRITES_IN_FLIGHT_MAX)
     + GENERATIONS_IN_FLIGHT_MAX
     + GENERATIONS_LATE_MAX;
 

@@ -44,6 +44,8 @@ pub struct CoreConfig {
     pub verify_on_open: bool,
     /// Memory for recent batches, in bytes, for readers at the tail.
     pub tail_bytes_max: usize,
+    /// A batch that is larger is written beside the core, so that it holds up nobody else there.
+    pub write_on_core_bytes_max: usize,
     /// Files of logs that are kept open; more where more have writes that are not durable.
     pub files_max: usize,
     /// What is kept free on the disk; `None`: nobody looks, and it is full when it takes no more.
@@ -373,6 +375,7 @@ mod tests {
             tail_bytes_max: 0,
             space: None,
             files_max: usize::MAX,
+            write_on_core_bytes_max: usize::MAX,
         };
         let clock: Rc<dyn Clock> = Rc::new(Ticks::default());
         let bounds = StallBounds {

@@ -14,7 +14,8 @@ use crate::places::Places;
 use felix_core::ShardId;
 use felix_core::limits::{
     DEVICE_FLUSHES_IN_FLIGHT_MAX, DEVICE_FLUSHES_PER_CORE_MIN, GENERATIONS_IN_FLIGHT_MAX,
-    GENERATIONS_LATE_MAX, PREPARATIONS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX,
+    GENERATIONS_LATE_MAX, LARGE_WRITES_IN_FLIGHT_MAX, PREPARATIONS_IN_FLIGHT_MAX,
+    WRITE_BACKS_IN_FLIGHT_MAX,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -122,6 +123,8 @@ pub(crate) struct Device {
     pub(crate) preparations: Places,
     /// For having the kernel write ahead of flushes.
     pub(crate) write_backs: Places,
+    /// For writing large batches.
+    pub(crate) large_writes: Places,
     /// For noting generations before first appends.
     pub(crate) generations: Places,
     /// For removing files, one at a time.
@@ -142,6 +145,7 @@ impl Device {
             background: Credits::new((flushes - flushes / 4).clamp(1, flushes - 1)),
             preparations: places(PREPARATIONS_IN_FLIGHT_MAX, PREPARATIONS_IN_FLIGHT_MAX),
             write_backs: places(WRITE_BACKS_IN_FLIGHT_MAX, WRITE_BACKS_IN_FLIGHT_MAX),
+            large_writes: places(LARGE_WRITES_IN_FLIGHT_MAX, LARGE_WRITES_IN_FLIGHT_MAX),
             generations: places(GENERATIONS_IN_FLIGHT_MAX, GENERATIONS_LATE_MAX),
             removals: Places::new(1, REMOVAL_PATIENCE, 1),
         }

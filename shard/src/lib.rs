@@ -52,6 +52,7 @@ mod tail;
 pub mod tripwire;
 mod watches;
 mod watching;
+mod writing;
 
 #[cfg(test)]
 mod tests;

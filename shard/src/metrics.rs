@@ -57,6 +57,7 @@ pub(crate) struct CoreMetrics {
     pub(crate) recovery_cut_bytes: Counter,
     pub(crate) recovery_rebuilt_indexes: Counter,
     pub(crate) long_writes: Counter,
+    pub(crate) writes_aside: Counter,
     pub(crate) segment_rolls: Counter,
     pub(crate) rolls_ahead: Counter,
     pub(crate) roll_failures: Counter,

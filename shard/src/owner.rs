@@ -271,6 +271,7 @@ impl Owner {
             stalls: &self.stalls,
             space: &self.space,
             now: self.clock.wall(),
+            on_core_bytes_max: self.config.write_on_core_bytes_max,
             begun: Cell::new(self.stalls.begin()),
         }
     }
@@ -306,6 +307,9 @@ impl Owner {
             let completing = complete(Rc::clone(self), Rc::clone(shard), cut);
             let completing = Arc::clone(shard.suspect()).doing(completing);
             self.tasks.spawn("cuts", completing);
+        }
+        if effects.aside {
+            self.write_aside(shard);
         }
         self.forget_producers();
         if effects.room {

@@ -19,6 +19,7 @@ mod rolling;
 mod saving;
 mod upkeep;
 mod writer;
+mod writing;
 
 pub(crate) use duties::{Duties, Flushing};
 pub(crate) use effects::Effects;
@@ -27,6 +28,7 @@ pub(crate) use producing::Cut;
 pub(crate) use repeats::Repeats;
 pub(crate) use upkeep::Owed;
 pub(crate) use writer::Writer;
+pub(crate) use writing::Aside;
 
 use crate::call::{Uncommitted, Unplaced};
 use crate::device::{Device, Room, Unflushed};
@@ -40,9 +42,8 @@ use failure::Failed;
 use felix_core::limits::{
     BATCH_BYTES_MAX, COLD_READS_IN_FLIGHT_PER_SHARD_MAX, SHARD_UNCOMMITTED_BYTES_MAX,
 };
-use felix_core::producers::{Landed, Verdict};
 use felix_core::shards::{Appended, ShardState};
-use felix_core::{Batch, Durability, Generation, Monotonic, Offset, ShardError, ShardId};
+use felix_core::{Batch, Generation, Monotonic, Offset, ShardError, ShardId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -97,10 +98,12 @@ struct Open {
     repeats: Repeats,
     /// What is known of producers, as this core counts it.
     producers: ProducerShare,
-    /// A batch is being completed, and nothing is taken until it is.
+    /// A batch is being completed, or written beside the core, and nothing is taken until it is.
     suspended: bool,
-    /// That batch, until it is taken to be cut.
+    /// One that is to be completed, until it is taken to be cut.
     cut: Option<Cut>,
+    /// One that is to be written, until it is taken for that.
+    aside: Option<Aside>,
     /// Appends that wait for room, in the order they came. While there is one, none overtakes it.
     parked: VecDeque<Entry>,
 }
@@ -195,6 +198,7 @@ impl Shard {
             producers,
             suspended: false,
             cut: None,
+            aside: None,
             parked: VecDeque::new(),
         };
         open.count_producers();
@@ -324,100 +328,6 @@ impl Shard {
         drop(phase);
         written.unwrap_or_else(|error| self.fail(error.into()))
     }
-
-    /// Places a batch, unless its producer sent it before.
-    fn write(
-        &self,
-        open: &mut Open,
-        entry: Entry,
-        writer: &Writer<'_>,
-    ) -> Result<Effects, LogError> {
-        #[cfg(debug_assertions)]
-        crate::tripwire::touch(&self.spec.name);
-        match open.log.judge(entry.batch.header()) {
-            Ok(Verdict::New) => return self.place(open, entry, None, writer),
-            Ok(Verdict::Duplicate(landed)) => self.repeat(open, entry, landed, writer),
-            Ok(Verdict::Partial { present, landed }) => {
-                open.suspended = true;
-                open.cut = Some(Cut::new(entry, present, landed));
-                return Ok(Effects {
-                    cut: true,
-                    ..Effects::default()
-                });
-            }
-            Err(refusal) => {
-                writer.metrics.refused_sequence(refusal);
-                let error = producing::refused(refusal, open.log.start());
-                entry.caller.refuse(error);
-            }
-        }
-        Ok(Effects::default())
-    }
-
-    /// Places a batch that is new, or what is new of one whose first records have `landed`.
-    fn place(
-        &self,
-        open: &mut Open,
-        entry: Entry,
-        landed: Option<Landed>,
-        writer: &Writer<'_>,
-    ) -> Result<Effects, LogError> {
-        let (batch, caller, arrived) = (entry.batch, entry.caller, entry.arrived);
-        let (size, records) = (batch.size(), batch.offsets());
-        if let Err(full) = writer.space.admit(byte_count(size)) {
-            writer.refuse(caller, full);
-            return Ok(Effects::default());
-        }
-        let sealed_before = open.log.sealed();
-        let prepared_before = open.log.prepared_bytes();
-        let placed = open.log.append(batch, self.spec.timestamps, writer.now);
-        let [begun, now] = writer.wrote(&self.spec);
-        let placed = match placed {
-            Ok(placed) => placed,
-            Err(error) => return writer.not_placed(caller, error),
-        };
-        assert!(placed.next_offset() == open.log.end());
-        writer.metrics.appended(records, size, begun, now);
-        self.duties.unflushed.set(self.duties.unflushed.get() + 1);
-        let rolled = open.log.sealed() > sealed_before;
-        let is_unprepared = prepared_before < byte_count(size);
-        let is_ahead = open.log.is_rolled_ahead();
-        writer.metrics.prepared(rolled, is_ahead, is_unprepared);
-        if placed.header().has_producer_id() {
-            open.count_producers();
-        }
-        let landed = landed.unwrap_or_else(|| producing::landing(&placed));
-        let appended = self.landed(open, landed);
-        let end = placed.next_offset();
-        writer.tail.borrow_mut().push(self.spec.id, &placed);
-        open.written += byte_count(size);
-        let waiting = Waiting {
-            end,
-            written: open.written,
-            appended,
-            caller: caller.placed(),
-            arrived,
-        };
-        match self.spec.durability {
-            Durability::OnCommit => {
-                open.waiting.push_back(waiting);
-                Ok(Effects {
-                    dirty: true,
-                    ..self.ahead(&open.log)
-                })
-            }
-            Durability::Periodic | Durability::None => {
-                open.committed = open.written;
-                let moved = open.advance(end);
-                writer.metrics.commit_us.record(arrived, now);
-                waiting.caller.settle(Ok(appended));
-                Ok(Effects {
-                    moved,
-                    ..self.wrote(open, size, rolled, now)
-                })
-            }
-        }
-    }
 }
 
 fn byte_count(size: usize) -> u64 {
@@ -441,7 +351,7 @@ impl Phase {
 
 impl Open {
     /// Whether `bytes` more may await their commit. One batch always may, however large, unless one is
-    /// being completed.
+    /// being completed or written.
     fn has_room(&self, bytes: usize) -> bool {
         if self.suspended || !self.log.is_saved() {
             return false;

@@ -5,6 +5,7 @@ use crate::executor::{self, Sockets};
 use felix_bench::system_clock::SystemClock;
 use felix_core::batch::Codec;
 use felix_core::blocking::Here;
+use felix_core::limits::WRITE_ON_CORE_BYTES_MAX;
 use felix_core::shards::{Acks, Append, OffsetAnswer, OffsetQuery, OffsetSpec};
 use felix_core::stalls::StallBounds;
 use felix_core::{
@@ -127,6 +128,7 @@ impl Running {
             tail_bytes_max: 1 << 20,
             space: None,
             files_max: usize::MAX,
+            write_on_core_bytes_max: WRITE_ON_CORE_BYTES_MAX,
         };
         let core = seed.start(config, clock, stalls, Rc::new(Here));
         let reactor = sockets.reactor.clone();

@@ -129,6 +129,19 @@ impl File {
         }
     }
 
+    /// The same on a blocking thread. It takes no place among what is done in the directory there: a
+    /// log has one such write at a time, and its appends wait for it.
+    ///
+    /// # Errors
+    /// The disk's own fault; part of the bytes may be there.
+    pub async fn write_aside(&self, bytes: Bytes, position: u64) -> io::Result<()> {
+        match &self.kind {
+            Kind::Real(file) => file.write_aside(bytes, position).await,
+            #[cfg(test)]
+            Kind::Memory(file) => file.write_aside(&bytes, position).await,
+        }
+    }
+
     /// Cuts the file to `bytes`, on the core's own thread: takes back what an append has just written.
     ///
     /// # Errors

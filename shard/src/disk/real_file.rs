@@ -176,6 +176,19 @@ impl RealFile {
         handle.view.write_all_at(bytes, position)
     }
 
+    /// Writes all of `bytes` at `position` into the page cache, on a blocking thread.
+    ///
+    /// # Errors
+    /// The disk's own fault; part of the bytes may be there.
+    pub(super) async fn write_aside(&self, bytes: Bytes, position: u64) -> io::Result<()> {
+        let held = self.held().await?;
+        self.slot.changes();
+        let written = runtime::blocking(move || held.write_all_at(&bytes, position)).await;
+        // A flush that began meanwhile covers a part of it.
+        self.slot.changes();
+        written
+    }
+
     /// Cuts the file to `bytes`.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ mod upkeep;
 mod verify;
 mod walk;
 mod write_back;
+mod writing;
 
 #[cfg(test)]
 mod tests;
@@ -61,16 +62,16 @@ pub use saving::Saving;
 pub use search::{Candidate, Found, Look, Search, Searched, Wanted};
 pub use upkeep::{KeptUp, Upkeep};
 pub use write_back::WriteBack;
+pub use writing::{Writing, Written};
 
 use crate::disk::Dir;
 use checkpoint::Checkpoint;
 use controls::Controls;
-use felix_core::batch::{Header, Place};
-use felix_core::limits::{BATCH_BYTES_MAX, LOG_ROOM};
+use felix_core::batch::Header;
 use felix_core::producers::{Producers, Refusal, Sequenced, Verdict};
-use felix_core::{Batch, Generation, Offset, PlacedBatch, Timestamp, Timestamps};
+use felix_core::{Generation, Offset, PlacedBatch, Timestamp};
 use generations::Generations;
-use poison::{Distrust, Poison};
+use poison::Poison;
 use preparation::Pace;
 use producers::ProducerTable;
 use retention::Gone;
@@ -138,6 +139,8 @@ pub struct Log {
     owed_start: Offset,
     end: Offset,
     durable_end: Offset,
+    /// A batch is being written, and not noted yet.
+    is_writing: bool,
     /// Bytes ever written since the opening, and those of them that are durable.
     written: u64,
     flushed: u64,
@@ -285,6 +288,7 @@ impl Log {
             owed_start: recovered.start,
             end: recovered.end,
             durable_end: recovered.end,
+            is_writing: false,
             written: 0,
             flushed: 0,
             sent: 0,
@@ -375,83 +379,6 @@ impl Log {
         self.producers.with(look)
     }
 
-    /// Places a batch and writes it (`pwrite`); it is then written, not durable. Rolls first where
-    /// the segment is full. Where the disk has no space, or no descriptor is left
-    /// ([`LogError::is_refusal`]), the log is as it was and takes the next append that can be
-    /// written; after any other error it is poisoned and takes nothing more. Panics where
-    /// [`Log::judge`] does not say that the batch is new.
-    ///
-    /// # Errors
-    /// The disk's own fault, now or earlier; no offsets are left.
-    pub fn append(
-        &mut self,
-        batch: Batch,
-        timestamps: Timestamps,
-        now: Timestamp,
-    ) -> Result<PlacedBatch, LogError> {
-        self.usable()?;
-        assert_eq!(self.judge(batch.header()), Ok(Verdict::New));
-        if self.end.get() + batch.offsets() > Offset::MAX.get() - LOG_ROOM {
-            let fault = Fault::NoRoom { end: self.end };
-            return Err(self.last().damaged(self.last().bytes(), fault));
-        }
-        let append_time = match timestamps {
-            Timestamps::Append => Some(now.max(self.append_time)),
-            Timestamps::Create => None,
-        };
-        self.append_time = append_time.unwrap_or(self.append_time);
-        let placed = self.write(batch.place(Place {
-            base_offset: self.end,
-            generation: self.generation,
-            append_time,
-        }))?;
-        self.last().appended(now);
-        Ok(placed)
-    }
-
-    fn write(&mut self, placed: PlacedBatch) -> Result<PlacedBatch, LogError> {
-        assert_eq!(placed.base_offset(), self.end);
-        assert!(self.is_saved, "an opening knows the generations of batches");
-        let size = placed.bytes().len() as u64;
-        // What no read would believe is not written.
-        assert!(size <= BATCH_BYTES_MAX as u64);
-        if !self
-            .last()
-            .has_room(size, placed.next_offset(), self.config.segment_bytes_max)
-        {
-            self.roll().map_err(|error| self.unwritten(error))?;
-        }
-        let last = Rc::clone(self.last());
-        let position = last.bytes();
-        // One write for one batch, so that a crash leaves at most the last one torn.
-        if let Err(cause) = last.log().write_at(placed.bytes(), position) {
-            let error = last.disk_error("write", Some(position), cause);
-            if error.is_full()
-                && let Err(uncut) = last.cut_back()
-            {
-                return Err(self.poison(uncut, Distrust::Appends));
-            }
-            return Err(self.unwritten(error));
-        }
-        last.note(placed.header(), placed.last_offset());
-        self.producers.note(placed.header(), placed.base_offset());
-        if placed.is_control() {
-            self.controls
-                .note(placed.base_offset(), placed.next_offset());
-        }
-        self.end = placed.next_offset();
-        self.written += size;
-        Ok(placed)
-    }
-
-    /// What follows from a batch that was not written, nor anything of it left.
-    fn unwritten(&mut self, error: LogError) -> LogError {
-        if error.is_refusal() {
-            return error;
-        }
-        self.poison(error, Distrust::Appends)
-    }
-
     fn last(&self) -> &Rc<Segment> {
         self.segments
             .last()
@@ -515,6 +442,10 @@ impl Log {
     }
 
     async fn shut(&mut self) -> Result<(), LogError> {
+        assert!(
+            !self.is_writing,
+            "whoever writes brings the batch back first"
+        );
         self.flush_all().await?;
         self.usable()?;
         // Once more where the first one only let go of what is not kept, for want of space.

@@ -6,11 +6,11 @@ use felix_core::Timestamp;
 use std::time::Duration;
 
 impl Log {
-    /// How long until the segment that grows is to be sealed; zero: now. `None`: it has no batch, or
-    /// the log takes nothing any more.
+    /// How long until the segment that grows is to be sealed; zero: now. `None`: it has no batch, one is
+    /// being written to it, or the log takes nothing any more.
     #[must_use]
     pub fn roll_due(&self, age: Duration, now: Timestamp) -> Option<Duration> {
-        if self.poison.is_some() {
+        if self.poison.is_some() || self.is_writing {
             return None;
         }
         let begun = self.last().begun(now)?;

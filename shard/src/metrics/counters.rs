@@ -30,6 +30,11 @@ impl CoreMetrics {
                 &self.long_writes,
             ),
             (
+                "felix_storage_writes_aside_total",
+                "Large batches that were written beside their core.",
+                &self.writes_aside,
+            ),
+            (
                 "felix_storage_sync_rounds_total",
                 "Rounds of flushes: all dirty shards of a core at once.",
                 &self.sync_rounds,

@@ -25,6 +25,13 @@ impl Shard {
             };
             return (Err(ApplyError::Shard(ShardError::Opening)), effects);
         }
+        if open.log.is_writing() {
+            // One that came while this broker led. It is to ask again.
+            return (
+                Err(ApplyError::Shard(ShardError::Opening)),
+                Effects::default(),
+            );
+        }
         let sealed_before = open.log.sealed();
         let applied = match open.log.apply(bytes, writer.now) {
             Ok(applied) => applied,

@@ -41,6 +41,8 @@ pub(crate) struct Duties {
     pub(crate) noting: Cell<bool>,
     /// Its generation table is being written.
     pub(crate) saving: Cell<bool>,
+    /// A large batch is being written.
+    pub(crate) writing: Cell<bool>,
     /// It is in line for space.
     pub(crate) in_line: Cell<bool>,
     /// Space, or its next segment, is being prepared.
@@ -76,6 +78,7 @@ impl Duties {
             || self.preparing.get()
             || self.noting.get()
             || self.saving.get()
+            || self.writing.get()
     }
 }
 

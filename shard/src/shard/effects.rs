@@ -22,6 +22,8 @@ pub(crate) struct Effects {
     pub(crate) moved: bool,
     /// There is a batch to be cut.
     pub(crate) cut: bool,
+    /// There is a batch to be written beside the core.
+    pub(crate) aside: bool,
     /// There are parked appends and room for them.
     pub(crate) room: bool,
     /// Little is left of the space that was prepared for it.

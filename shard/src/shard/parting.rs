@@ -43,6 +43,10 @@ impl Shard {
                 if let Some(cut) = open.cut {
                     cut.rest.refuse(ShardError::Storage(failure.reason.clone()));
                 }
+                assert!(
+                    open.aside.is_none(),
+                    "it is taken in the turn in which it is left"
+                );
                 self.owed.borrow_mut().push_back(Owed {
                     waiting: open.waiting,
                     mark: open.mark,

@@ -4,7 +4,9 @@ use super::{Effects, Entry, Open, Phase, Shard, Waiting, Writer};
 use crate::call::Unplaced;
 use felix_core::producers::{Landed, Refusal, Verdict};
 use felix_core::shards::Appended;
-use felix_core::{Batch, BatchError, Monotonic, Offset, PlacedBatch, ShardError, Timestamps};
+use felix_core::{
+    Batch, BatchError, Generation, Monotonic, Offset, PlacedBatch, ShardError, Timestamps,
+};
 
 /// A batch of which the first records are there. While the others are cut out of it the shard takes
 /// nothing, so that they still follow.
@@ -22,10 +24,12 @@ pub(crate) struct Uncut {
     caller: Unplaced,
     arrived: Monotonic,
     landed: Landed,
+    /// The opening that it came to.
+    generation: Generation,
 }
 
 impl Cut {
-    pub(super) fn new(entry: Entry, present: u32, landed: Landed) -> Self {
+    pub(super) fn new(entry: Entry, present: u32, landed: Landed, generation: Generation) -> Self {
         Self {
             batch: entry.batch,
             present,
@@ -33,6 +37,7 @@ impl Cut {
                 caller: entry.caller,
                 arrived: entry.arrived,
                 landed,
+                generation,
             },
         }
     }
@@ -127,12 +132,18 @@ impl Shard {
             caller,
             arrived,
             landed,
+            generation,
         } = rest;
         let mut phase = self.phase.borrow_mut();
         let Phase::Open(open) = &mut *phase else {
             caller.refuse(phase.refusal().expect("a shard that is not open refuses"));
             return Effects::default();
         };
+        if open.log.generation() != generation {
+            // It was opened again meanwhile, and what suspends it is another batch.
+            caller.refuse(ShardError::NotLeader);
+            return Effects::default();
+        }
         open.suspended = false;
         let resumed = Effects {
             room: self.has_room_for_parked(open),
@@ -161,11 +172,7 @@ impl Shard {
             arrived,
             deadline: None,
         };
-        let end = open.log.end();
         let written = self.place(open, entry, Some(landed), writer);
-        if open.log.end() > end {
-            writer.metrics.completed_batches.increment();
-        }
         let room = self.has_room_for_parked(open);
         Effects {
             room,

@@ -23,6 +23,8 @@ pub(crate) struct Writer<'core> {
     pub(crate) stalls: &'core Stalls,
     pub(crate) space: &'core Space,
     pub(crate) now: Timestamp,
+    /// What is larger is written beside the core.
+    pub(crate) on_core_bytes_max: usize,
     /// When the next batch is begun with: the clock is read once for each, at its end.
     pub(crate) begun: Cell<Monotonic>,
 }

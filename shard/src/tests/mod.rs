@@ -13,6 +13,7 @@ mod hanging;
 mod heavy;
 mod keeping;
 mod lanes;
+mod large;
 mod polls;
 mod producers;
 mod refused;
@@ -78,6 +79,7 @@ struct Rig {
     retention_interval: Duration,
     verify_on_open: bool,
     files_max: usize,
+    write_on_core_bytes_max: usize,
     index_interval_bytes: u32,
     /// `None`: nobody looks whether the disk is full.
     free_bytes_min: Option<u64>,
@@ -104,6 +106,7 @@ impl Rig {
             retention_interval: FOREVER,
             verify_on_open: false,
             files_max: usize::MAX,
+            write_on_core_bytes_max: usize::MAX,
             index_interval_bytes: 4096,
             free_bytes_min: None,
             timestamps: Timestamps::Create,
@@ -126,6 +129,7 @@ impl Rig {
                 free_bytes_min,
             }),
             files_max: self.files_max,
+            write_on_core_bytes_max: self.write_on_core_bytes_max,
         }
     }
 

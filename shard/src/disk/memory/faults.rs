@@ -23,6 +23,8 @@ pub(crate) struct Faults {
     pub(crate) stall: u32,
     /// How long a slow flush takes.
     pub(crate) slow: Duration,
+    /// What a write beside the core takes, between the first half and the second.
+    pub(crate) slow_write: Duration,
     /// What opens a file finds no descriptor left for it. Files that are open may be closed, here, at
     /// any time, also where something of them is not flushed.
     pub(crate) descriptors: u32,
@@ -47,6 +49,7 @@ impl Faults {
         sync: 0,
         stall: 0,
         slow: Duration::ZERO,
+        slow_write: Duration::ZERO,
         descriptors: 0,
         names: 0,
         capacity: None,

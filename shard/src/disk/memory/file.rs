@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::{MemoryDisk, broken, draw, place};
 use crate::disk::Patience;
-use crate::runtime::breathe;
+use crate::runtime::{breathe, sleep};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::io;
@@ -66,6 +66,17 @@ impl MemoryFile {
         }
         self.content.write(bytes, start);
         Ok(())
+    }
+
+    /// In two steps: a flush, or a crash, may come between them.
+    pub(in crate::disk) async fn write_aside(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        breathe().await;
+        self.pass_aside().await;
+        self.write_at(first, position)?;
+        sleep(self.disk.faults.get().slow_write).await;
+        self.pass_aside().await;
+        self.write_at(second, position + first.len() as u64)
     }
 
     pub(in crate::disk) fn truncate(&self, bytes: u64) -> io::Result<()> {

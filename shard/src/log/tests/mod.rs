@@ -24,8 +24,8 @@ mod upkeep;
 
 use super::*;
 use bytes::Bytes;
-use felix_core::batch::BatchBuilder;
-use felix_core::batch::Record;
+use felix_core::batch::{BatchBuilder, Place, Record};
+use felix_core::{Batch, Timestamps};
 use glommio::{LocalExecutorBuilder, Placement};
 use std::future::Future;
 use std::path::PathBuf;

@@ -3,7 +3,6 @@
 use super::*;
 use crate::disk::Calls;
 use crate::log::apply::ApplyError;
-use felix_core::batch::Place;
 use felix_core::producers::{Producers, Refusal, Verdict};
 use proptest::prelude::*;
 use std::path::Path;

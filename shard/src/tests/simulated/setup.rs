@@ -37,6 +37,8 @@ pub(super) fn rig(random: &mut fastrand::Rng) -> Rig {
         timestamps: [Timestamps::Append, Timestamps::Create][random.usize(..2)],
         segment_age: segment_age(random),
         dirty: dirty(random),
+        // Every batch, some, or none.
+        write_on_core_bytes_max: [0, 250, usize::MAX][random.usize(..3)],
         ..Rig::new(cores, durability)
     }
 }
@@ -107,6 +109,7 @@ fn capacity(random: &mut fastrand::Rng) -> Option<usize> {
 }
 
 fn all_faults(random: &mut fastrand::Rng) -> Faults {
+    let slow_write_us = [0, 100, 10_000][random.usize(..3)];
     let mut chance = |of: u32| if random.u8(..4) == 0 { of } else { 0 };
     let faults = Faults {
         write: chance(50),
@@ -118,6 +121,7 @@ fn all_faults(random: &mut fastrand::Rng) -> Faults {
         sync: chance(300),
         stall: chance(300),
         slow: Duration::from_millis(20),
+        slow_write: Duration::from_micros(slow_write_us),
         descriptors: chance(50),
         names: chance(300),
         ..Faults::default()

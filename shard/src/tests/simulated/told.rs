@@ -28,12 +28,13 @@ pub(super) struct Told {
 }
 
 /// What a core does by itself, in the order of [`COUNTED`].
-pub(super) type Counted = [u64; 6];
+pub(super) type Counted = [u64; 7];
 
 /// The metrics that tell it.
-pub(super) const COUNTED: [&str; 6] = [
+pub(super) const COUNTED: [&str; 7] = [
     "felix_storage_segment_roll_total",
     "felix_storage_preparations_total",
+    "felix_storage_writes_aside_total",
     "felix_storage_retention_segments_deleted_total",
     "felix_storage_recovery_truncated_bytes_total",
     "felix_storage_recovery_index_rebuilds_total",

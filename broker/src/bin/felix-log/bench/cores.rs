@@ -3,6 +3,7 @@
 use super::load::{Load, Setup};
 use super::machine;
 use felix_broker::engine::{self, Engine};
+use felix_core::limits::WRITE_ON_CORE_BYTES_MAX;
 use felix_core::metrics::Sample;
 use felix_core::{Generation, Retention, ShardId, Stream, StreamId, Timestamps, placement};
 use felix_shard::log::LogConfig;
@@ -149,6 +150,7 @@ fn config(setup: &Setup, root: &Path, files_max: usize) -> CoreConfig {
         verify_on_open: false,
         tail_bytes_max: 16 << 20,
         files_max,
+        write_on_core_bytes_max: WRITE_ON_CORE_BYTES_MAX,
         space: Some(SpaceConfig {
             directory: root.to_owned(),
             free_bytes_min: FREE_BYTES_MIN,
