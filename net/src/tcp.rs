@@ -27,6 +27,10 @@ const RECV_ROOM_BYTES: usize = 32 << 10;
 /// Less room than this is not worth a call, unless the caller wants no more.
 const RECV_ROOM_BYTES_MIN: usize = 4 << 10;
 
+/// Bytes of one call. A large request has room for all of it, and the kernel may have megabytes of it:
+/// the copy, into pages that are touched for the first time, would hold the core for milliseconds.
+const RECV_BYTES_MAX: usize = 128 << 10;
+
 /// Pieces of one call (IOV_MAX on Linux; more is an error).
 const SEND_PIECES_MAX: usize = 1024;
 
@@ -179,7 +183,9 @@ fn make_room(into: &mut BytesMut, bytes_max: usize) -> usize {
     if spare < bytes_max.min(RECV_ROOM_BYTES_MIN) {
         into.reserve(bytes_max.min(RECV_ROOM_BYTES));
     }
-    (into.capacity() - into.len()).min(bytes_max)
+    (into.capacity() - into.len())
+        .min(bytes_max)
+        .min(RECV_BYTES_MAX)
 }
 
 fn send(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
