@@ -287,6 +287,7 @@ pub(crate) async fn on_commit_rounds(owner: Rc<Owner>) {
         if flusher.is_through() {
             return;
         }
+        owner.placed_soon().await;
         round(&owner, flusher.on_commit.take(), Urgency::Awaited).await;
         // Those who were woken by this round often append again: let them join the next.
         step_aside().await;

@@ -1,9 +1,10 @@
 //! Placing batches at their shards, in turns with other tasks where there are many.
 //!
-//! Messages that wait are placed in rounds, a little of each at a time, so that none waits for all of
-//! the large ones that came before it: they are of other connections, and of other tenants. Nothing
-//! is promised of the order between messages, because a connection hands over its next one only once
-//! this one is admitted. The batches of one message keep their order.
+//! A little of each message is placed at once, which is all of a small one. What is left of large ones is
+//! placed in rounds, a little of each at a time, so that none waits for all of those that came before
+//! it: they are of other connections, and of other tenants. Nothing is promised of the order between
+//! messages, because a connection hands over its next one only once this one is admitted. The batches of
+//! one message keep their order.
 
 use crate::call::{AppendCall, Caller, Unplaced};
 use crate::event::step_aside;
@@ -19,9 +20,13 @@ use std::iter::Enumerate;
 use std::rc::Rc;
 use std::vec;
 
-/// What may be placed in one go: more would hold the core for longer than a task may. One batch
-/// always goes.
-pub(crate) const COST_AT_ONCE_MAX: usize = 256 << 10;
+/// What may be placed in one go: everybody on the core waits for as much of it, several times in one
+/// request. One batch always goes.
+pub(crate) const COST_AT_ONCE_MAX: usize = 64 << 10;
+
+/// So often a round of flushes that appends wait for lets more be placed first, so that the shards of one
+/// message share it.
+const SLICES_OF_A_ROUND: usize = 4;
 
 /// What may be placed of one message before the next one that waits has its turn; one batch always
 /// goes. Small, because a message waits for as much of each of the others.
@@ -60,12 +65,20 @@ impl Owner {
         deadline: Option<Monotonic>,
         caller: Caller,
     ) {
-        let message = Message {
+        let mut message = Message {
             call: Rc::new(AppendCall::new(caller, appends.len())),
             appends: appends.into_iter().enumerate(),
             arrived: self.clock().monotonic(),
             deadline,
         };
+        // Its first turn is at once, whoever waits for another one: what is small waits for nobody.
+        let writer = self.writer();
+        self.watch_space(writer.begun.get());
+        self.place_turn(&mut message, &writer);
+        if message.appends.len() == 0 {
+            message.call.hand_over();
+            return;
+        }
         self.backlog.messages.borrow_mut().push_back(message);
         if self.backlog.placing.get() {
             return;
@@ -83,6 +96,16 @@ impl Owner {
             }
             owner.backlog.placing.set(false);
         });
+    }
+
+    /// Waits for what is being placed, if that is soon done.
+    pub(crate) async fn placed_soon(&self) {
+        for _ in 1..SLICES_OF_A_ROUND {
+            if !self.backlog.placing.get() {
+                return;
+            }
+            step_aside().await;
+        }
     }
 
     fn place_slice(self: &Rc<Self>) {

@@ -13,8 +13,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::vec;
 
-/// What may be read in one go: more would hold the core for longer than a task may.
-const COST_AT_ONCE_MAX: usize = 512 << 10;
+/// What may be read in one go: everybody on the core waits for as much of it, several times in one
+/// request.
+const COST_AT_ONCE_MAX: usize = 128 << 10;
 
 /// What a part costs beside its bytes, in bytes.
 const PART_COST: usize = 1 << 10;

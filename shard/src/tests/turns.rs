@@ -48,14 +48,14 @@ fn a_message_of_many_batches_is_placed_in_turns_and_in_its_order() {
 /// Large messages that wait when a small one comes.
 const LARGE: u64 = 16;
 /// Batches of a few bytes that fit one slice of placing, and one message's turn in it.
-const BATCHES_OF_A_SLICE: u64 = 64;
+const BATCHES_OF_A_SLICE: u64 = 16;
 const BATCHES_OF_A_TURN: u64 = 4;
 
 #[test]
 fn a_small_message_is_placed_within_a_round_of_the_large_ones_that_came_before() {
     for durability in [Durability::Periodic, Durability::OnCommit] {
         run(Rig::new(1, durability), |bench| async move {
-            // The first one finds nobody and has a slice; then each has its turn.
+            // Each has its turn at once, and the first one, which finds nobody, a slice besides.
             let before_max = BATCHES_OF_A_SLICE + LARGE * BATCHES_OF_A_TURN;
             a_small_one_among_large_ones(&bench, 0, before_max, || ()).await;
         });
@@ -96,20 +96,24 @@ async fn a_small_one_among_large_ones(
     sent: impl FnOnce(),
 ) {
     let router = &bench.router;
-    let ask = |count| {
-        let mut asked = Box::pin(router.append(appends(bench, shard, count), Acks::All));
-        let at_once = (&mut asked).now_or_never();
-        (asked, at_once.is_some())
-    };
-    let large: Vec<_> = (0..LARGE).map(|_| ask(MANY)).collect();
-    let small = ask(1);
-    sent();
-    let mut messages = Vec::new();
-    for (asked, at_once) in large.into_iter().chain([small]) {
-        assert!(!at_once, "it takes turns");
-        messages.push(asked);
+    let ask = |count| Box::pin(router.append(appends(bench, shard, count), Acks::All));
+    let mut large: Vec<_> = (0..LARGE).map(|_| ask(MANY)).collect();
+    for asked in &mut large {
+        assert!(asked.now_or_never().is_none(), "it takes turns");
     }
-    let results = join_all(join_all(messages).await).await;
+    let mut small = ask(1);
+    let at_once = (&mut small).now_or_never();
+    let is_own = bench.core.id().0 == u16::try_from(shard).unwrap();
+    assert_eq!(at_once.is_some(), is_own);
+    sent();
+    let small = async move {
+        match at_once {
+            Some(committed) => committed,
+            None => small.await,
+        }
+    };
+    let (large, small) = join(join_all(large), small).await;
+    let results = join_all(large.into_iter().chain([small])).await;
     let bases: Vec<Vec<u64>> = results.iter().map(|message| bases(message)).collect();
     for of_message in &bases {
         assert!(of_message.is_sorted(), "a message keeps its order");
