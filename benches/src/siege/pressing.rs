@@ -26,7 +26,7 @@ impl Pressing {
         let thread = thread.spawn(move || {
             pin::to(place.cpu)?;
             // The client whose time is measured runs there as well.
-            rustix::process::nice(NICE)
+            rustix::process::setpriority_process(None, NICE)
                 .map_err(|error| Problem::new(format!("a thread cannot be nice: {error}")))?;
             peer.press(&place, &told)
         });
