@@ -10,8 +10,9 @@ use std::task::{Context, Poll, Waker};
 
 /// What one direction of one socket may do before its task must let others run. A peer that is
 /// always ready would otherwise hold the core for as long as it likes. Copying this much through
-/// loopback takes some tens of microseconds.
-const TURN_BYTES: usize = 512 << 10;
+/// loopback takes some tens of microseconds, and into memory that is touched for the first time, as
+/// that of a large request, a hundred more.
+const TURN_BYTES: usize = 256 << 10;
 
 /// The least an operation is charged, so that many small ones use up a turn as well.
 pub(crate) const OPERATION_BYTES_MIN: usize = 16 << 10;

@@ -18,15 +18,19 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::iter::Enumerate;
 use std::rc::Rc;
+use std::time::Duration;
 use std::vec;
 
 /// What may be placed in one go: everybody on the core waits for as much of it, several times in one
 /// request. One batch always goes.
 pub(crate) const COST_AT_ONCE_MAX: usize = 64 << 10;
 
-/// So often a round of flushes that appends wait for lets more be placed first, so that the shards of one
-/// message share it.
-const SLICES_OF_A_ROUND: usize = 4;
+/// The same as time, where the kernel takes longer than its share: a turn may go over it.
+pub(crate) const TIME_AT_ONCE_MAX: Duration = Duration::from_micros(100);
+
+/// What a round of flushes that appends wait for lets be placed first, so that the shards of one message
+/// share it.
+const COST_OF_A_ROUND_MAX: usize = 256 << 10;
 
 /// What may be placed of one message before the next one that waits has its turn; one batch always
 /// goes. Small, because a message waits for as much of each of the others.
@@ -44,6 +48,8 @@ pub(crate) struct Backlog {
     messages: RefCell<VecDeque<Message>>,
     /// A task is placing them.
     placing: Cell<bool>,
+    /// What was placed of them in slices.
+    placed: Cell<usize>,
 }
 
 /// What is left of an append message.
@@ -100,10 +106,10 @@ impl Owner {
 
     /// Waits for what is being placed, if that is soon done.
     pub(crate) async fn placed_soon(&self) {
-        for _ in 1..SLICES_OF_A_ROUND {
-            if !self.backlog.placing.get() {
-                return;
-            }
+        let before = self.backlog.placed.get();
+        while self.backlog.placing.get()
+            && self.backlog.placed.get().wrapping_sub(before) < COST_OF_A_ROUND_MAX
+        {
             step_aside().await;
         }
     }
@@ -111,12 +117,16 @@ impl Owner {
     fn place_slice(self: &Rc<Self>) {
         let writer = self.writer();
         self.watch_space(writer.begun.get());
+        let begun = writer.begun.get();
         let mut cost = 0;
         let mut unfinished = 0;
-        while cost < COST_AT_ONCE_MAX {
+        while cost < COST_AT_ONCE_MAX && writer.begun.get().until(begun) < TIME_AT_ONCE_MAX {
             let first = self.backlog.messages.borrow_mut().pop_front();
             let Some(mut message) = first else { return };
-            cost += self.place_turn(&mut message, &writer);
+            let of_turn = self.place_turn(&mut message, &writer);
+            let placed = &self.backlog.placed;
+            placed.set(placed.get().wrapping_add(of_turn));
+            cost += of_turn;
             if message.appends.len() == 0 {
                 message.call.hand_over();
             } else {

@@ -5,6 +5,7 @@ use crate::log::Read;
 use crate::message::{Part, Parts, ReadRequest};
 use crate::owner::Owner;
 use crate::pieces::{Taken, take_whole};
+use crate::placing::TIME_AT_ONCE_MAX;
 use crate::shard::{Marks, Shard};
 use bytes::Bytes;
 use felix_core::shards::{FetchPart, Fetched, LeftOut};
@@ -16,6 +17,9 @@ use std::vec;
 /// What may be read in one go: everybody on the core waits for as much of it, several times in one
 /// request.
 const COST_AT_ONCE_MAX: usize = 128 << 10;
+
+/// Parts that are read before the clock is looked at again: files take longer than memory.
+const PARTS_BETWEEN_LOOKS: usize = 8;
 
 /// What a part costs beside its bytes, in bytes.
 const PART_COST: usize = 1 << 10;
@@ -76,6 +80,7 @@ impl Reading {
     /// Reads on without waiting, for a while.
     pub(crate) fn advance(&mut self, owner: &Owner) -> Next {
         let mut cost = 0;
+        let slice = self.slice(owner);
         while let Some(part) = self.parts.next() {
             match self.read_now(owner, part) {
                 Ok(Now::Read(part)) => {
@@ -87,11 +92,25 @@ impl Reading {
                 Err(error) => self.done.push(Err(error)),
             }
             cost += PART_COST;
-            if cost >= COST_AT_ONCE_MAX && self.parts.len() > 0 {
+            let is_over = cost >= COST_AT_ONCE_MAX || self.is_over(slice, owner);
+            if is_over && self.parts.len() > 0 {
                 return Next::Pause;
             }
         }
         Next::Done
+    }
+
+    /// When a slice began, if it is of more parts than need no look at the clock.
+    fn slice(&self, owner: &Owner) -> Option<Monotonic> {
+        let is_long = self.parts.len() > PARTS_BETWEEN_LOOKS;
+        is_long.then(|| owner.clock().monotonic())
+    }
+
+    fn is_over(&self, slice: Option<Monotonic>, owner: &Owner) -> bool {
+        let looks = self.parts.len().is_multiple_of(PARTS_BETWEEN_LOOKS);
+        slice.is_some_and(|begun| {
+            looks && owner.clock().monotonic().until(begun) >= TIME_AT_ONCE_MAX
+        })
     }
 
     /// Waits for the device, and takes what it gave.

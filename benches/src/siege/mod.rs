@@ -4,6 +4,7 @@
 mod besieged;
 mod peer;
 mod pressing;
+mod priority;
 mod stalls;
 
 pub use peer::PEERS;
@@ -21,9 +22,6 @@ use std::time::Duration;
 
 /// Requests a second of the client that is measured.
 const RATE: f64 = 2_000.0;
-
-/// The most that a thread can have of a processor that others want.
-const NICE_OF_CLIENT: i32 = -20;
 
 /// Partitions of the topic that peers ask for all at once: as many as a topic may have.
 const MANY: usize = 1_024;
@@ -79,7 +77,7 @@ impl Siege {
             &keeping_little(),
         )?;
         // After the broker, which would have it as well.
-        findings.settings.push(first_of_all());
+        findings.settings.push(priority::first_of_all());
         let place = Place {
             address: broker.address(),
             large: streams[1].topic(),
@@ -138,18 +136,6 @@ impl Siege {
             ..Load::of(Workload::Produce)
         }
     }
-}
-
-/// The client has its processor before peers and the broker's side threads, which are there because it
-/// is the only other one: it asks in time, and what it waits for is the broker's core. A setting tells
-/// whether that is so, since it takes a privilege.
-fn first_of_all() -> (String, String) {
-    let raised = rustix::process::setpriority_process(None, NICE_OF_CLIENT);
-    let told = match raised {
-        Ok(()) => format!("{NICE_OF_CLIENT}"),
-        Err(error) => format!("as started: {error}"),
-    };
-    ("nice value of the client".to_owned(), told)
 }
 
 /// Or peers would fill the disk.

@@ -30,6 +30,8 @@ const HUGE_RECORDS: usize = 7;
 /// Of a batch that is 16 MiB when it is unpacked, the bound, or nearly.
 const PACKED_RECORDS: usize = 15;
 const RECORD_BYTES: usize = 1 << 20;
+/// Sent in one call: a kernel that does not preempt itself lets nobody else have the processor meanwhile.
+const PIECE_BYTES: usize = 64 << 10;
 
 const DRIPPING: usize = 500;
 const DRIP_PAUSE: Duration = Duration::from_millis(1);
@@ -214,7 +216,9 @@ fn ask_again_and_again(place: &Place, frame: &[u8], end: &AtomicBool) -> io::Res
 /// Whether there was the time.
 fn write(stream: &mut TcpStream, mut bytes: &[u8], end: &AtomicBool) -> io::Result<bool> {
     while !bytes.is_empty() {
-        match stream.write(bytes) {
+        // The client may have its processor after each piece only.
+        let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
+        match stream.write(piece) {
             Ok(written) => bytes = &bytes[written..],
             Err(error) if is_early(&error) && !end.load(Ordering::Relaxed) => {}
             Err(error) if is_early(&error) => return Ok(false),

@@ -1,14 +1,12 @@
 //! A peer at work on a thread of its own.
 
 use super::peer::{Peer, Place};
+use super::priority;
 use crate::pin;
 use crate::problem::Problem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-
-/// The least that a thread can have of a processor that others want.
-const NICE: i32 = 19;
 
 /// Ends when it is told to.
 #[derive(Debug)]
@@ -26,8 +24,7 @@ impl Pressing {
         let thread = thread.spawn(move || {
             pin::to(place.cpu)?;
             // The client whose time is measured runs there as well.
-            rustix::process::setpriority_process(None, NICE)
-                .map_err(|error| Problem::new(format!("a thread cannot be nice: {error}")))?;
+            priority::last_of_all()?;
             peer.press(&place, &told)
         });
         let thread = thread.map_err(|error| Problem::new(format!("no thread: {error}")))?;

@@ -183,7 +183,7 @@ impl RealFile {
     pub(super) async fn write_aside(&self, bytes: Bytes, position: u64) -> io::Result<()> {
         let held = self.held().await?;
         self.slot.changes();
-        let written = runtime::blocking(move || held.write_all_at(&bytes, position)).await;
+        let written = runtime::blocking(move || write_in_pieces(&held, &bytes, position)).await;
         // A flush that began meanwhile covers a part of it.
         self.slot.changes();
         written
@@ -300,6 +300,16 @@ impl RealFile {
         }
         Ok(into.freeze())
     }
+}
+
+/// Writes a large batch. A kernel that does not preempt itself lets nobody else have the processor
+/// during a call, and whoever writes to the file or prepares space in it waits for its lock.
+fn write_in_pieces(file: &std::fs::File, bytes: &[u8], mut position: u64) -> io::Result<()> {
+    for piece in bytes.chunks(COPY_BYTES_MAX) {
+        file.write_all_at(piece, position)?;
+        position += piece.len() as u64;
+    }
+    Ok(())
 }
 
 /// Zeros written in one go. While that is under way a write to the same file waits in the kernel, so it
