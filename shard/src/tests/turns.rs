@@ -106,14 +106,12 @@ async fn a_small_one_among_large_ones(
     let is_own = bench.core.id().0 == u16::try_from(shard).unwrap();
     assert_eq!(at_once.is_some(), is_own);
     sent();
-    let small = async move {
-        match at_once {
-            Some(committed) => committed,
-            None => small.await,
-        }
-    };
-    let (large, small) = join(join_all(large), small).await;
-    let results = join_all(large.into_iter().chain([small])).await;
+    let mut committed = join_all(large).await;
+    committed.push(match at_once {
+        Some(small) => small,
+        None => small.await,
+    });
+    let results = join_all(committed).await;
     let bases: Vec<Vec<u64>> = results.iter().map(|message| bases(message)).collect();
     for of_message in &bases {
         assert!(of_message.is_sorted(), "a message keeps its order");
