@@ -6,7 +6,7 @@ use super::trial::Trial;
 use super::value;
 use crate::problem::Problem;
 use crate::siege::{PEERS, Siege};
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,6 +37,12 @@ pub(super) fn command() -> Command {
                 .default_value("5s")
                 .value_parser(value::duration)
                 .help("How long each turn is measured"),
+        )
+        .arg(
+            Arg::new("tls")
+                .long("tls")
+                .action(ArgAction::SetTrue)
+                .help("The listener has TLS; peers that send requests speak it as well"),
         )
         .args(site::arguments())
         .args(output::arguments())
@@ -76,6 +82,7 @@ fn siege(matches: &ArgMatches) -> Result<Siege, Problem> {
             .flatten()
             .cloned()
             .collect(),
+        has_tls: matches.get_flag("tls"),
         binary,
         dir,
         broker_cpu,
@@ -88,6 +95,7 @@ fn settings(siege: &Siege) -> Vec<(String, String)> {
         ("broker", site::version(&siege.binary)),
         ("turn", format!("{:?}", siege.turn)),
         ("rounds", siege.rounds.to_string()),
+        ("TLS", siege.has_tls.to_string()),
         ("processor of the broker", siege.broker_cpu.to_string()),
         (
             "processor of the client and of the peers, who give way to it",

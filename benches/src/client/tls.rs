@@ -55,6 +55,11 @@ impl TlsConfig {
             config: Arc::new(config),
         })
     }
+
+    /// As rustls has it.
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
 }
 
 fn system_roots() -> Result<RootCertStore, Problem> {

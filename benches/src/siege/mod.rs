@@ -6,11 +6,12 @@ mod peer;
 mod pressing;
 mod priority;
 mod stalls;
+mod wire;
 
 pub use peer::PEERS;
 
 use crate::broker::{FreshBroker, FreshStream};
-use crate::client::Security;
+use crate::client::{Security, TlsConfig, Trust};
 use crate::contest::{Contender, Load, Progress, Target, TargetSettings, Workload, compare};
 use crate::found::{Comparison, Figure, Findings};
 use crate::load::{Stop, Timing};
@@ -41,6 +42,8 @@ pub struct Siege {
     pub turn: Duration,
     /// The names of the peers, of [`PEERS`]; all of them if empty.
     pub only: Vec<String>,
+    /// The listener has TLS, and so has the client.
+    pub has_tls: bool,
     /// The broker's executable.
     pub binary: PathBuf,
     /// Where its data lies meanwhile.
@@ -74,8 +77,11 @@ impl Siege {
             &self.dir,
             &[self.broker_cpu],
             &streams,
-            &keeping_little(),
+            &self.settings(),
         )?;
+        // It is our own broker, of a moment ago.
+        let tls = self.has_tls.then(|| TlsConfig::new(&Trust::Anybody, None));
+        let tls = tls.transpose()?;
         // After the broker, which would have it as well.
         findings.settings.push(priority::first_of_all());
         let place = Place {
@@ -84,12 +90,16 @@ impl Siege {
             many: streams[2].topic(),
             partitions: MANY,
             cpu: self.client_cpu,
+            tls: tls.clone(),
         };
         let target = || {
             Target::new(TargetSettings {
                 name: "calm".to_owned(),
                 addresses: broker.address().to_string(),
-                securities: vec![Security::default()],
+                securities: vec![Security {
+                    tls: tls.clone(),
+                    ..Security::default()
+                }],
                 topic: streams[0].topic(),
                 may_create: false,
                 replication: -1,
@@ -99,7 +109,7 @@ impl Siege {
         };
         let http_port = broker.http_port();
         let mut sides = vec![Besieged::new(target(), None, place.clone(), http_port)];
-        for peer in Peer::named(&self.only) {
+        for peer in Peer::named(&self.only, self.has_tls) {
             sides.push(Besieged::new(
                 target(),
                 Some(peer),
@@ -127,6 +137,19 @@ impl Siege {
         done
     }
 
+    /// Or peers would fill the disk.
+    fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = vec![
+            ("FELIX_DURABLE_RETENTION_BYTES", RETENTION_BYTES),
+            ("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "1"),
+        ];
+        if self.has_tls {
+            settings.push(("FELIX_KAFKA_TLS", "true"));
+        }
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        settings.into_iter().map(owned).collect()
+    }
+
     fn load(&self) -> Load {
         let warm_up = (self.turn / 5).clamp(Duration::from_millis(300), Duration::from_secs(2));
         Load {
@@ -136,15 +159,6 @@ impl Siege {
             ..Load::of(Workload::Produce)
         }
     }
-}
-
-/// Or peers would fill the disk.
-fn keeping_little() -> [(String, String); 2] {
-    [
-        ("FELIX_DURABLE_RETENTION_BYTES", RETENTION_BYTES),
-        ("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "1"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 fn comparison() -> Comparison {

@@ -1,17 +1,19 @@
 //! Peers that take of a broker what they can get.
 
+use super::wire::{TIMEOUT, Wire, connect, hello, open};
+use crate::client::TlsConfig;
 use crate::client::request::{self, FetchBounds};
 use crate::load::{Batches, Contents, Recipe, Sizes};
 use crate::problem::Problem;
 use felix_core::batch::Codec;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// The names of all peers, in the order they are run. Others rely on them.
-pub const PEERS: [&str; 8] = [
+pub const PEERS: [&str; 9] = [
     "huge_batches",
     "packed_batches",
     "many_partitions",
@@ -20,10 +22,8 @@ pub const PEERS: [&str; 8] = [
     "connects",
     "garbage",
     "never_reads",
+    "handshakes",
 ];
-
-/// So that the end of a turn is noticed.
-const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A batch just below the bound of a request.
 const HUGE_RECORDS: usize = 7;
@@ -52,6 +52,8 @@ pub(super) struct Place {
     pub(super) partitions: usize,
     /// The processor it does it on.
     pub(super) cpu: usize,
+    /// What those that send requests do it by, where the listener has TLS.
+    pub(super) tls: Option<TlsConfig>,
 }
 
 /// What a peer does, over and over.
@@ -73,10 +75,12 @@ pub(super) enum Peer {
     Garbage,
     /// Asks for records on many connections, and reads none.
     NeverReads,
+    /// Begins handshakes of TLS, and closes where the broker has done its part.
+    Handshakes,
 }
 
 impl Peer {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::HugeBatches,
         Self::PackedBatches,
         Self::ManyPartitions,
@@ -85,12 +89,15 @@ impl Peer {
         Self::Connects,
         Self::Garbage,
         Self::NeverReads,
+        Self::Handshakes,
     ];
 
-    /// Those of these names; all, for none.
-    pub(super) fn named(names: &[String]) -> Vec<Self> {
-        let is_wanted =
-            |peer: &Self| names.is_empty() || names.iter().any(|name| name == peer.name());
+    /// Those of these names; all, for none. There are handshakes with TLS only.
+    pub(super) fn named(names: &[String], has_tls: bool) -> Vec<Self> {
+        let is_wanted = |peer: &Self| {
+            let is_named = names.is_empty() || names.iter().any(|name| name == peer.name());
+            is_named && (has_tls || *peer != Self::Handshakes)
+        };
         Self::ALL.into_iter().filter(is_wanted).collect()
     }
 
@@ -135,6 +142,13 @@ impl Peer {
                 connect_again_and_again(place, &garbage, end).map_err(told)
             }
             Self::NeverReads => never_read(place, end),
+            Self::Handshakes => {
+                let Some(tls) = &place.tls else {
+                    return Err(Problem::new("there are no handshakes without TLS"));
+                };
+                let hello = hello(tls, place).map_err(told)?;
+                connect_again_and_again(place, &hello, end).map_err(told)
+            }
         }
     }
 }
@@ -179,28 +193,20 @@ fn fetch_all(place: &Place) -> Vec<u8> {
     frame
 }
 
-fn connect(place: &Place) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(place.address)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    Ok(stream)
-}
-
 /// Sends the request whenever the one before was answered.
 fn ask_again_and_again(place: &Place, frame: &[u8], end: &AtomicBool) -> io::Result<()> {
-    let mut stream = connect(place)?;
+    let mut stream = open(place)?;
     let mut answers: u64 = 0;
     let mut dropped = vec![0; 1 << 20];
     while !end.load(Ordering::Relaxed) {
         let mut length = [0; 4];
-        if !write(&mut stream, frame, end)? || !read(&mut stream, &mut length, end)? {
+        if !write(&mut *stream, frame, end)? || !read(&mut *stream, &mut length, end)? {
             break;
         }
         let mut left = usize::try_from(u32::from_be_bytes(length)).expect("64 bits");
         while left > 0 {
             let part = left.min(dropped.len());
-            if !read(&mut stream, &mut dropped[..part], end)? {
+            if !read(&mut *stream, &mut dropped[..part], end)? {
                 return Ok(());
             }
             left -= part;
@@ -214,7 +220,7 @@ fn ask_again_and_again(place: &Place, frame: &[u8], end: &AtomicBool) -> io::Res
 }
 
 /// Whether there was the time.
-fn write(stream: &mut TcpStream, mut bytes: &[u8], end: &AtomicBool) -> io::Result<bool> {
+fn write(stream: &mut dyn Wire, mut bytes: &[u8], end: &AtomicBool) -> io::Result<bool> {
     while !bytes.is_empty() {
         // The client may have its processor after each piece only.
         let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
@@ -229,7 +235,7 @@ fn write(stream: &mut TcpStream, mut bytes: &[u8], end: &AtomicBool) -> io::Resu
 }
 
 /// Whether there was the time.
-fn read(stream: &mut TcpStream, mut bytes: &mut [u8], end: &AtomicBool) -> io::Result<bool> {
+fn read(stream: &mut dyn Wire, mut bytes: &mut [u8], end: &AtomicBool) -> io::Result<bool> {
     while !bytes.is_empty() {
         match stream.read(bytes) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -250,7 +256,10 @@ fn is_early(error: &io::Error) -> bool {
 }
 
 fn drip(place: &Place, end: &AtomicBool) -> io::Result<()> {
-    let frame = fetch_all(place);
+    let frame = match &place.tls {
+        Some(tls) => hello(tls, place)?,
+        None => fetch_all(place),
+    };
     let mut streams = Vec::new();
     for _ in 0..DRIPPING {
         streams.push(connect(place)?);
@@ -258,7 +267,10 @@ fn drip(place: &Place, end: &AtomicBool) -> io::Result<()> {
     for byte in frame.iter().cycle() {
         for few in streams.chunks_mut(DRIPS) {
             for stream in few {
-                stream.write_all(&[*byte])?;
+                // The broker ends one that takes too long, or says nothing of use.
+                if stream.write_all(&[*byte]).is_err() {
+                    *stream = connect(place)?;
+                }
             }
             thread::sleep(DRIP_PAUSE);
             if end.load(Ordering::Relaxed) {
@@ -287,9 +299,9 @@ fn connect_again_and_again(place: &Place, bytes: &[u8], end: &AtomicBool) -> io:
 fn never_read(place: &Place, end: &AtomicBool) -> Result<(), Problem> {
     let told = |error: io::Error| Problem::new(format!("never_reads: {error}"));
     let batch = batch(HUGE_RECORDS, Contents::Random, Codec::None)?;
-    let mut writer = connect(place).map_err(told)?;
+    let mut writer = open(place).map_err(told)?;
     let mut answer = [0; 64];
-    write(&mut writer, &produce(place, &batch), end).map_err(told)?;
+    write(&mut *writer, &produce(place, &batch), end).map_err(told)?;
     // Whatever it says, the topic has a batch now, or had.
     drop(writer.read(&mut answer));
     let bounds = FetchBounds {
@@ -305,7 +317,7 @@ fn never_read(place: &Place, end: &AtomicBool) -> Result<(), Problem> {
     while !end.load(Ordering::Relaxed) {
         let mut streams = Vec::new();
         for _ in 0..NEVER_READING {
-            let mut stream = connect(place).map_err(told)?;
+            let mut stream = open(place).map_err(told)?;
             stream.write_all(&frame).map_err(told)?;
             streams.push(stream);
         }
