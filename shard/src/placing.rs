@@ -1,8 +1,8 @@
 //! Placing batches at their shards, in turns with other tasks where there are many.
 //!
-//! A little of each message is placed at once, which is all of a small one. What is left of large ones is
-//! placed in rounds, a little of each at a time, so that none waits for all of those that came before
-//! it: they are of other connections, and of other tenants. Nothing is promised of the order between
+//! Messages that wait are placed in rounds, a little of each at a time, so that none waits for all of the
+//! large ones that came before it: they are of other connections, and of other tenants. One that begins
+//! small has its first turn at once, and with that most are done. Nothing is promised of the order between
 //! messages, because a connection hands over its next one only once this one is admitted. The batches of
 //! one message keep their order.
 
@@ -12,8 +12,9 @@ use crate::log::ApplyError;
 use crate::owner::Owner;
 use crate::shard::{Entry, Writer};
 use bytes::Bytes;
+use felix_core::limits::WRITE_ON_CORE_BYTES_MAX;
 use felix_core::shards::Append;
-use felix_core::{Monotonic, Offset, ShardId};
+use felix_core::{Durability, Monotonic, Offset, ShardId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::iter::Enumerate;
@@ -60,6 +61,19 @@ struct Message {
     arrived: Monotonic,
     /// What has no place by then is refused.
     deadline: Option<Monotonic>,
+    /// Some of it was placed at shards whose appends await their flush.
+    awaits_flush: bool,
+}
+
+/// What placing a batch takes, in bytes. Of one that is written beside the core only the rest counts.
+fn cost(append: &Append) -> usize {
+    let size = append.batch.size();
+    let on_core = if size > WRITE_ON_CORE_BYTES_MAX {
+        0
+    } else {
+        size
+    };
+    BATCH_COST + on_core
 }
 
 impl Owner {
@@ -71,24 +85,28 @@ impl Owner {
         deadline: Option<Monotonic>,
         caller: Caller,
     ) {
+        let first = appends.first().map_or(0, |first| cost(first));
         let mut message = Message {
             call: Rc::new(AppendCall::new(caller, appends.len())),
             appends: appends.into_iter().enumerate(),
             arrived: self.clock().monotonic(),
             deadline,
+            awaits_flush: false,
         };
-        // Its first turn is at once, whoever waits for another one: what is small waits for nobody.
-        let writer = self.writer();
-        self.watch_space(writer.begun.get());
-        self.place_turn(&mut message, &writer);
-        if message.appends.len() == 0 {
-            message.call.hand_over();
+        if self.backlog.placing.get() {
+            if first <= TURN_COST_MAX {
+                let writer = self.writer();
+                self.watch_space(writer.begun.get());
+                self.place_turn(&mut message, &writer);
+            }
+            if message.appends.len() == 0 {
+                message.call.hand_over();
+            } else {
+                self.backlog.messages.borrow_mut().push_back(message);
+            }
             return;
         }
         self.backlog.messages.borrow_mut().push_back(message);
-        if self.backlog.placing.get() {
-            return;
-        }
         self.place_slice();
         if self.backlog.messages.borrow().is_empty() {
             return;
@@ -104,11 +122,14 @@ impl Owner {
         });
     }
 
-    /// Waits for what is being placed, if that is soon done.
+    /// Waits for the rest of messages that await a flush, if it is soon placed.
     pub(crate) async fn placed_soon(&self) {
         let before = self.backlog.placed.get();
-        while self.backlog.placing.get()
-            && self.backlog.placed.get().wrapping_sub(before) < COST_OF_A_ROUND_MAX
+        let awaits_flush = || {
+            let messages = self.backlog.messages.borrow();
+            messages.iter().any(|message| message.awaits_flush)
+        };
+        while awaits_flush() && self.backlog.placed.get().wrapping_sub(before) < COST_OF_A_ROUND_MAX
         {
             step_aside().await;
         }
@@ -148,7 +169,7 @@ impl Owner {
         while cost < TURN_COST_MAX
             && let Some((place, append)) = message.appends.next()
         {
-            cost += BATCH_COST + append.batch.size();
+            cost += self::cost(&append);
             let caller = Unplaced::new(Rc::clone(&message.call), place);
             let entry = Entry {
                 batch: append.batch,
@@ -156,18 +177,23 @@ impl Owner {
                 arrived: message.arrived,
                 deadline: message.deadline,
             };
-            self.place(append.shard, entry, writer);
+            message.awaits_flush |= self.place(append.shard, entry, writer);
         }
         cost
     }
 
-    fn place(self: &Rc<Self>, shard: ShardId, entry: Entry, writer: &Writer<'_>) {
+    /// Whether the batch awaits its flush.
+    fn place(self: &Rc<Self>, shard: ShardId, entry: Entry, writer: &Writer<'_>) -> bool {
         match self.shard(shard) {
             Ok(shard) => {
                 let effects = shard.append(entry, writer);
                 self.apply(&shard, effects);
+                shard.spec().durability == Durability::OnCommit
             }
-            Err(error) => entry.caller.refuse(error),
+            Err(error) => {
+                entry.caller.refuse(error);
+                false
+            }
         }
     }
 }

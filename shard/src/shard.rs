@@ -28,7 +28,7 @@ pub(crate) use producing::Cut;
 pub(crate) use repeats::Repeats;
 pub(crate) use upkeep::Owed;
 pub(crate) use writer::Writer;
-pub(crate) use writing::Aside;
+pub(crate) use writing::{Aside, Unwritten};
 
 use crate::call::{Uncommitted, Unplaced};
 use crate::device::{Device, Room, Unflushed};
@@ -104,6 +104,8 @@ struct Open {
     cut: Option<Cut>,
     /// One that is to be written, until it is taken for that.
     aside: Option<Aside>,
+    /// Bytes of one that is being written, or waits for it.
+    writing_bytes: u64,
     /// Appends that wait for room, in the order they came. While there is one, none overtakes it.
     parked: VecDeque<Entry>,
 }
@@ -199,6 +201,7 @@ impl Shard {
             suspended: false,
             cut: None,
             aside: None,
+            writing_bytes: 0,
             parked: VecDeque::new(),
         };
         open.count_producers();

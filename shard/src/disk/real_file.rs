@@ -176,16 +176,24 @@ impl RealFile {
         handle.view.write_all_at(bytes, position)
     }
 
-    /// Writes all of `bytes` at `position` into the page cache, on a blocking thread.
+    /// Writes all of `bytes` at `position` into the page cache, on a blocking thread; on the core's own,
+    /// where no descriptor is left for another.
     ///
     /// # Errors
     /// The disk's own fault; part of the bytes may be there.
     pub(super) async fn write_aside(&self, bytes: Bytes, position: u64) -> io::Result<()> {
-        let held = self.held().await?;
+        // Kept until it is done: nobody closes the file meanwhile, whatever a flush says of it.
+        let handle = self.opened().await?;
+        let duplicate = with_room(async || handle.view.try_clone(), is_out_of_files).await;
+        let held = match duplicate {
+            Err(error) if is_out_of_files(&error) => return self.write_at(&bytes, position),
+            held => held?,
+        };
         self.slot.changes();
         let written = runtime::blocking(move || write_in_pieces(&held, &bytes, position)).await;
         // A flush that began meanwhile covers a part of it.
         self.slot.changes();
+        drop(handle);
         written
     }
 
@@ -302,10 +310,14 @@ impl RealFile {
     }
 }
 
-/// Writes a large batch. A kernel that does not preempt itself lets nobody else have the processor
-/// during a call, and whoever writes to the file or prepares space in it waits for its lock.
+/// Bytes of a large batch that a blocking thread writes in one call. A kernel that does not preempt itself
+/// lets nobody else have the processor meanwhile, and whoever prepares space in the file waits for its
+/// lock.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Writes a large batch.
 fn write_in_pieces(file: &std::fs::File, bytes: &[u8], mut position: u64) -> io::Result<()> {
-    for piece in bytes.chunks(COPY_BYTES_MAX) {
+    for piece in bytes.chunks(PIECE_BYTES) {
         file.write_all_at(piece, position)?;
         position += piece.len() as u64;
     }

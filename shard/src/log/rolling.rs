@@ -6,11 +6,11 @@ use felix_core::Timestamp;
 use std::time::Duration;
 
 impl Log {
-    /// How long until the segment that grows is to be sealed; zero: now. `None`: it has no batch, one is
-    /// being written to it, or the log takes nothing any more.
+    /// How long until the segment that grows is to be sealed; zero: now. `None`: it has no batch, or
+    /// the log takes nothing any more.
     #[must_use]
     pub fn roll_due(&self, age: Duration, now: Timestamp) -> Option<Duration> {
-        if self.poison.is_some() || self.is_writing {
+        if self.poison.is_some() {
             return None;
         }
         let begun = self.last().begun(now)?;
@@ -19,9 +19,11 @@ impl Log {
         Some(age.saturating_sub(grown))
     }
 
-    /// Seals the segment that grows, if that is due and the next one is made. Whether it was.
+    /// Seals the segment that grows, if that is due, the next one is made, and no batch is being written.
+    /// Whether it was.
     pub fn roll_if_due(&mut self, age: Duration, now: Timestamp) -> bool {
-        if self.next.is_none() || self.roll_due(age, now) != Some(Duration::ZERO) {
+        let is_ready = self.next.is_some() && !self.is_writing;
+        if !is_ready || self.roll_due(age, now) != Some(Duration::ZERO) {
             return false;
         }
         self.roll().expect("nothing is asked of the disk");

@@ -22,7 +22,8 @@ pub struct Writing {
     batch: PlacedBatch,
 }
 
-/// A batch that was written, or not. To be brought back by [`Log::written`] or [`Log::abandon`].
+/// A batch that was written, or not. To be brought back by [`Log::written`], or taken back before
+/// [`Log::abandon`].
 #[derive(Debug)]
 #[must_use]
 pub struct Written {
@@ -55,6 +56,23 @@ impl Writing {
             batch: self.batch,
             result,
         }
+    }
+}
+
+impl Written {
+    /// Whether all of it is there.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.result.is_ok()
+    }
+
+    /// Cuts it off, durably: no opening finds it.
+    ///
+    /// # Errors
+    /// The disk's own fault: an opening may find it.
+    pub async fn take_back(self) -> Result<(), LogError> {
+        self.segment.trim().await?;
+        self.segment.flush().await
     }
 }
 
@@ -115,11 +133,10 @@ impl Log {
         Ok(placed)
     }
 
-    /// Takes back a batch of which nothing is to be known: the log is about to be closed.
-    pub fn abandon(&mut self, written: Written) {
+    /// Gives up a batch that was not written, or was taken back.
+    pub fn abandon(&mut self) {
         assert!(self.is_writing);
         self.is_writing = false;
-        drop(written);
     }
 
     /// Whether a batch is being written, so that nothing can be appended.
@@ -158,7 +175,8 @@ impl Log {
         self.is_writing = false;
         self.usable()?;
         let (last, batch) = (written.segment, written.batch);
-        assert!(Rc::ptr_eq(&last, self.last()) && written.position == last.bytes());
+        assert!(Rc::ptr_eq(&last, self.last()));
+        assert_eq!(written.position, last.bytes());
         if let Err(cause) = written.result {
             let error = last.disk_error("write", Some(written.position), cause);
             if error.is_full()

@@ -50,7 +50,7 @@ impl Shard {
             return (0, self.fail(error.into()));
         }
         if self.spec.durability != Durability::OnCommit {
-            self.unflushed.update(open.log.dirty_bytes());
+            self.unflushed.update(open.unflushed_bytes());
             let room = self.has_room_for_parked(open);
             let effects = Effects {
                 room,

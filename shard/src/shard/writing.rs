@@ -5,18 +5,18 @@ use super::{Effects, Entry, Open, Phase, Shard, Waiting, Writer, byte_count, pro
 use crate::call::Unplaced;
 use crate::log::{LogError, Writing, Written};
 use felix_core::producers::{Landed, Verdict};
-use felix_core::{Durability, Monotonic, ShardError};
+use felix_core::{Durability, Generation, Monotonic, ShardError};
 
 /// A batch that is to be written beside the core.
 #[derive(Debug)]
 pub(crate) struct Aside {
     pub(crate) writing: Writing,
-    pub(crate) rest: Placing,
+    pub(crate) rest: Unwritten,
 }
 
 /// What is kept of a batch while it is being written.
 #[derive(Debug)]
-pub(crate) struct Placing {
+pub(crate) struct Unwritten {
     caller: Unplaced,
     arrived: Monotonic,
     /// Where its first records are, if it is what is left of one that was sent again.
@@ -27,13 +27,24 @@ pub(crate) struct Placing {
     begun: Option<Monotonic>,
     /// The segment before it is full.
     rolled: bool,
+    /// The file of the next one was made.
+    is_ahead: bool,
     /// It did not fit the space that was prepared.
     is_unprepared: bool,
+    /// It is refused if its writing has not begun by then.
+    deadline: Option<Monotonic>,
+    /// The opening that it came to.
+    generation: Generation,
 }
 
-impl Placing {
+impl Unwritten {
+    /// It is refused if its writing has not begun by then.
+    pub(crate) fn deadline(&self) -> Option<Monotonic> {
+        self.deadline
+    }
+
     /// The batch is refused after all.
-    pub(super) fn refuse(self, error: ShardError) {
+    pub(crate) fn refuse(self, error: ShardError) {
         self.caller.refuse(error);
     }
 }
@@ -77,7 +88,12 @@ impl Shard {
         landed: Option<Landed>,
         writer: &Writer<'_>,
     ) -> Result<Effects, LogError> {
-        let (batch, caller, arrived) = (entry.batch, entry.caller, entry.arrived);
+        let Entry {
+            batch,
+            caller,
+            arrived,
+            deadline,
+        } = entry;
         let (size, records) = (batch.size(), batch.offsets());
         if let Err(full) = writer.space.admit(byte_count(size)) {
             writer.refuse(caller, full);
@@ -93,7 +109,7 @@ impl Shard {
                 return writer.not_placed(caller, error);
             }
         };
-        let mut rest = Placing {
+        let mut rest = Unwritten {
             caller,
             arrived,
             landed,
@@ -101,7 +117,10 @@ impl Shard {
             size,
             begun: None,
             rolled: open.log.sealed() > sealed_before,
+            is_ahead: open.log.is_rolled_ahead(),
             is_unprepared,
+            deadline,
+            generation: open.log.generation(),
         };
         if size <= writer.on_core_bytes_max {
             return self.placed(open, writing.on_core(), rest, writer);
@@ -110,8 +129,13 @@ impl Shard {
         rest.begun = Some(begun);
         open.suspended = true;
         open.aside = Some(Aside { writing, rest });
+        // Counted from here on, or many would be written beyond the bound.
+        open.writing_bytes = byte_count(size);
+        let presses = self.spec.durability != Durability::OnCommit
+            && self.unflushed.wrote(open.writing_bytes);
         Ok(Effects {
             aside: true,
+            presses,
             ..Effects::default()
         })
     }
@@ -121,7 +145,7 @@ impl Shard {
         &self,
         open: &mut Open,
         written: Written,
-        rest: Placing,
+        rest: Unwritten,
         writer: &Writer<'_>,
     ) -> Result<Effects, LogError> {
         let placed = open.log.written(written, writer.now);
@@ -134,9 +158,10 @@ impl Shard {
         let begun = rest.begun.unwrap_or(begun);
         writer.metrics.appended(rest.records, rest.size, begun, now);
         self.duties.unflushed.set(self.duties.unflushed.get() + 1);
-        let is_ahead = open.log.is_rolled_ahead();
         let (rolled, is_unprepared) = (rest.rolled, rest.is_unprepared);
-        writer.metrics.prepared(rolled, is_ahead, is_unprepared);
+        writer
+            .metrics
+            .prepared(rolled, rest.is_ahead, is_unprepared);
         if placed.header().has_producer_id() {
             open.count_producers();
         }
@@ -148,6 +173,7 @@ impl Shard {
         let end = placed.next_offset();
         writer.tail.borrow_mut().push(self.spec.id, &placed);
         open.written += byte_count(rest.size);
+        let uncounted = if rest.begun.is_some() { 0 } else { rest.size };
         let waiting = Waiting {
             end,
             written: open.written,
@@ -170,7 +196,7 @@ impl Shard {
                 waiting.caller.settle(Ok(appended));
                 Ok(Effects {
                     moved,
-                    ..self.wrote(open, rest.size, rolled, now)
+                    ..self.wrote(open, uncounted, rolled, now)
                 })
             }
         }
@@ -184,13 +210,18 @@ impl Shard {
         }
     }
 
-    /// Takes back a batch that was written beside the core, and takes further ones. Where the core
-    /// closes nobody is left who would commit it.
+    /// Whether the batch is still to be written: its log is open as it was when it came.
+    pub(crate) fn awaits(&self, rest: &Unwritten) -> bool {
+        let phase = self.phase.borrow();
+        let open = phase.open();
+        open.is_ok_and(|open| open.log.generation() == rest.generation)
+    }
+
+    /// Takes a batch back that was written beside the core, and takes further ones.
     pub(crate) fn written_aside(
         &self,
         written: Written,
-        rest: Placing,
-        is_closing: bool,
+        rest: Unwritten,
         writer: &Writer<'_>,
     ) -> Effects {
         let mut phase = self.phase.borrow_mut();
@@ -199,17 +230,58 @@ impl Shard {
             rest.refuse(phase.refusal().expect("a shard that is not open refuses"));
             return Effects::default();
         };
-        open.suspended = false;
-        if is_closing {
-            open.log.abandon(written);
-            rest.refuse(ShardError::ShuttingDown);
-            return Effects::default();
-        }
+        open.resume();
         let placed = self.placed(open, written, rest, writer);
-        let room = self.has_room_for_parked(open);
-        match placed {
-            Ok(effects) => Effects { room, ..effects },
-            failed => self.effects_of(phase, failed),
+        if placed.is_err() {
+            return self.effects_of(phase, placed);
         }
+        if self.spec.durability != Durability::OnCommit {
+            self.unflushed.update(open.log.dirty_bytes());
+        }
+        let room = self.has_room_for_parked(open);
+        Effects {
+            room,
+            ..self.effects_of(phase, placed)
+        }
+    }
+
+    /// Gives up a batch of which nothing was written, or is left, and takes further ones.
+    pub(crate) fn unwritten(&self, rest: Unwritten, error: ShardError) -> Effects {
+        let mut phase = self.phase.borrow_mut();
+        let open = match &mut *phase {
+            Phase::Open(open) if open.log.generation() == rest.generation => open,
+            Phase::Open(_) => {
+                // It was opened again meanwhile.
+                rest.refuse(ShardError::NotLeader);
+                return Effects::default();
+            }
+            Phase::Opening | Phase::Failed(_) | Phase::Closed => {
+                rest.refuse(phase.refusal().expect("a shard that is not open refuses"));
+                return Effects::default();
+            }
+        };
+        open.resume();
+        open.log.abandon();
+        if self.spec.durability != Durability::OnCommit {
+            self.unflushed.update(open.log.dirty_bytes());
+        }
+        rest.refuse(error);
+        Effects {
+            room: self.has_room_for_parked(open),
+            ..Effects::default()
+        }
+    }
+}
+
+impl Open {
+    /// Nothing is being written beside the core any more.
+    fn resume(&mut self) {
+        self.suspended = false;
+        self.writing_bytes = 0;
+    }
+
+    /// Bytes that a flush is to make durable, or that are being written.
+    pub(super) fn unflushed_bytes(&self) -> u64 {
+        self.log.dirty_bytes() + self.writing_bytes
     }
 }

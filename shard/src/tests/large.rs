@@ -1,7 +1,7 @@
 //! Large batches are written beside the core: nobody but their own shard waits for them.
 
 use super::simulated::life_of_core;
-use super::virtual_core::{ms, set_faults, shards};
+use super::virtual_core::{ms, now, set_faults, shards};
 use super::{Rig, large_batch, metric};
 use crate::disk::memory::{Faults, Held};
 use crate::runtime::simulated::{Simulation, current};
@@ -9,7 +9,7 @@ use crate::runtime::{self, Task};
 use crate::{Core, Router};
 use felix_core::limits::LARGE_WRITES_IN_FLIGHT_MAX;
 use felix_core::shards::{Acks, Append, ShardState};
-use felix_core::{Durability, Offset, ShardError, ShardId, Shards};
+use felix_core::{Durability, Monotonic, Offset, ShardError, ShardId, Shards};
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,6 +42,19 @@ fn slow_write(pause: Duration) -> Faults {
         slow_write: pause,
         ..Faults::default()
     }
+}
+
+/// As many shards as there are places for, and as may do without one: all of them stuck.
+const STUCK: usize = 2 * LARGE_WRITES_IN_FLIGHT_MAX;
+
+/// Large batches of shards whose files are stuck: whoever writes another waits in line.
+async fn take_all_places(rig: Rig, router: &Router) -> Vec<Task<Result<Offset, ShardError>>> {
+    hold(rig, STUCK);
+    let stuck = shards(rig).into_iter().take(STUCK);
+    let stuck = stuck.map(|shard| begin(router, shard, LARGE)).collect();
+    // So long that those that are late have given up their places.
+    runtime::sleep(Duration::from_secs(1)).await;
+    stuck
 }
 
 async fn append(router: &Router, shard: ShardId, bytes: usize) -> Result<Offset, ShardError> {
@@ -213,5 +226,96 @@ fn a_segment_is_sealed_for_its_age_once_the_batch_is_in_it() {
         assert_eq!(large.join().await, Ok(Offset::new(1)));
         runtime::sleep(Duration::from_secs(3)).await;
         assert_eq!(rolls(), 1);
+    });
+}
+
+#[test]
+fn a_batch_that_waits_for_a_place_is_refused_at_its_deadline() {
+    let rig = rig(u32::try_from(STUCK).unwrap() + 1, Durability::Periodic);
+    life_of_core(&Simulation::new(7), rig, &[rig], move |core| async move {
+        let (router, last) = (core.router(), shards(rig)[STUCK]);
+        let stuck = take_all_places(rig, &router).await;
+        let large = Append {
+            shard: last,
+            batch: large_batch(LARGE),
+        };
+        let deadline = Monotonic(now() + ms(300));
+        let committed = router.append_until(vec![large], Acks::All, Some(deadline));
+        let refused = committed.await.await.remove(0);
+        assert_eq!(refused, Err(ShardError::NoRoomInTime));
+        assert!((deadline.0..deadline.0 + ms(1)).contains(&now()));
+        assert_eq!(append(&router, last, SMALL).await, Ok(Offset::ZERO));
+        held(Held::let_go);
+        for stuck in stuck {
+            assert_eq!(stuck.join().await, Ok(Offset::ZERO));
+        }
+    });
+}
+
+#[test]
+fn a_batch_that_waits_for_a_place_is_refused_when_the_core_closes() {
+    let rig = rig(u32::try_from(STUCK).unwrap() + 1, Durability::Periodic);
+    life_of_core(&Simulation::new(8), rig, &[rig], move |core| async move {
+        let router = core.router();
+        let stuck = take_all_places(rig, &router).await;
+        let waits = begin(&router, shards(rig)[STUCK], LARGE);
+        runtime::sleep(ms(10)).await;
+        let closing = runtime::spawn_local(core.close());
+        assert_eq!(waits.join().await, Err(ShardError::ShuttingDown));
+        held(Held::let_go);
+        for stuck in stuck {
+            assert_eq!(stuck.join().await, Err(ShardError::ShuttingDown));
+        }
+        assert_eq!(closing.join().await.len(), 0);
+    });
+}
+
+#[test]
+fn a_batch_that_waits_for_a_place_is_not_written_to_a_log_that_has_failed_meanwhile() {
+    let rig = rig(u32::try_from(STUCK).unwrap() + 1, Durability::OnCommit);
+    life_of_core(&Simulation::new(9), rig, &[rig], move |core| async move {
+        let (router, last) = (core.router(), shards(rig)[STUCK]);
+        let stuck = take_all_places(rig, &router).await;
+        set_faults(Faults {
+            flush: 10_000,
+            stall: 10_000,
+            slow: ms(50),
+            ..Faults::default()
+        });
+        let small = begin(&router, last, SMALL);
+        runtime::sleep(ms(1)).await;
+        let waits = begin(&router, last, LARGE);
+        assert!(matches!(small.join().await, Err(ShardError::Storage(_))));
+        set_faults(Faults::default());
+        runtime::sleep(Duration::from_secs(5)).await;
+        assert!(is_open(&core, last), "nothing was being written to it");
+        let behind = begin(&router, last, LARGE);
+        runtime::sleep(ms(10)).await;
+        held(Held::let_go);
+        assert_eq!(waits.join().await, Err(ShardError::NotLeader));
+        assert!(behind.join().await.is_ok());
+        for stuck in stuck {
+            stuck.join().await.unwrap();
+        }
+        assert_eq!(metric(&core, "felix_storage_writes_aside_total"), 5);
+    });
+}
+
+#[test]
+fn a_write_that_fails_fails_its_shard_which_is_opened_again() {
+    let rig = rig(1, Durability::OnCommit);
+    life_of_core(&Simulation::new(10), rig, &[rig], move |core| async move {
+        let (router, shard) = (core.router(), shards(rig)[0]);
+        append(&router, shard, SMALL).await.unwrap();
+        set_faults(Faults {
+            write: 10_000,
+            ..Faults::default()
+        });
+        let failed = append(&router, shard, LARGE).await;
+        assert!(matches!(failed, Err(ShardError::Storage(_))), "{failed:?}");
+        assert!(!is_open(&core, shard));
+        set_faults(Faults::default());
+        runtime::sleep(Duration::from_secs(5)).await;
+        assert_eq!(append(&router, shard, LARGE).await, Ok(Offset::new(1)));
     });
 }
