@@ -85,7 +85,7 @@ impl Owner {
         deadline: Option<Monotonic>,
         caller: Caller,
     ) {
-        let first = appends.first().map_or(0, |first| cost(first));
+        let first = appends.first().map_or(0, cost);
         let mut message = Message {
             call: Rc::new(AppendCall::new(caller, appends.len())),
             appends: appends.into_iter().enumerate(),
