@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the tests need beside a build: kcat, Apache Kafka's tools in tests/java/jars with a Java to
-# run them, the clients of tests/clients, Chromium, and a Python environment with pinned packages in
-# tests/python/.venv. Does nothing, and says nothing, where all of it is there and current.
+# run them, the clients of tests/clients, Chromium, Postgres, and a Python environment with pinned
+# packages in tests/python/.venv. Does nothing, and says nothing, where all of it is there and
+# current.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -15,6 +16,7 @@ scripts/setup-kcat.sh
 scripts/setup-java.sh
 scripts/setup-clients.sh
 scripts/setup-browser.sh
+scripts/setup-postgres.sh
 has python3 || add_packages python3
 if [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
     exit 0

@@ -1,6 +1,5 @@
 //! The embedded store on a disk that loses power: of what was written since the last flush, any part
 //! may be there. A killed process proves nothing about flushes; this does.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(
     clippy::disallowed_types,
     reason = "redb uses its disk from whatever thread it likes, and shares it with the test"

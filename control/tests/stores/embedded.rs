@@ -1,9 +1,6 @@
 //! The embedded store: what every store promises, and what becomes of its file.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod conformance;
-
-use conformance::{Site, WIDE};
+use crate::conformance::{self, Site, WIDE};
 use felix_control::embedded::{EmbeddedOptions, EmbeddedStore};
 use felix_control::{Store, StoreError};
 use felix_core::Timestamp;
