@@ -9,11 +9,12 @@ use crate::store::{CatalogId, Position, StoreError};
 use crate::view::{Settled, View};
 use crate::{Change, Sequence, edit};
 use redb::{
-    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend,
-    StorageError, TableDefinition, WriteTransaction,
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError,
+    TableDefinition, WriteTransaction,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -40,11 +41,18 @@ struct Head {
     sequence: Sequence,
 }
 
+/// Where a catalog is.
+pub(super) enum Place {
+    /// In a file.
+    File(PathBuf),
+    /// On a disk that somebody made up.
+    Disk(Box<dyn Fn() -> Result<Database, DatabaseError> + Send>),
+}
+
 /// The file of a catalog. Lives on the thread that writes it.
 #[derive(Debug)]
-pub(crate) struct CatalogFile {
-    /// `None`: a disk that somebody made up.
-    path: Option<PathBuf>,
+pub(super) struct CatalogFile {
+    place: Place,
     options: EmbeddedOptions,
     /// `None`: a write failed, and nobody knows what it left.
     database: Option<Database>,
@@ -52,56 +60,32 @@ pub(crate) struct CatalogFile {
 
 impl CatalogFile {
     /// Opens a file or founds it, and reads it.
-    pub(crate) fn open(path: &Path, options: EmbeddedOptions) -> Result<(Self, View), StoreError> {
+    pub(super) fn open(place: Place, options: EmbeddedOptions) -> Result<(Self, View), StoreError> {
         let mut file = Self {
-            path: Some(path.to_owned()),
+            place,
             options,
             database: None,
         };
         let view = file.reopen()?;
-        // A file that was flushed is there after a power loss only if its name was flushed, too.
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let flushed = File::open(folder).and_then(|folder| folder.sync_all());
-        flushed.map_err(|error| file.unavailable(&error))?;
-        Ok((file, view))
-    }
-
-    /// The same on a disk that somebody made up.
-    pub(crate) fn open_on(
-        disk: impl StorageBackend,
-        options: EmbeddedOptions,
-    ) -> Result<(Self, View), StoreError> {
-        let mut file = Self {
-            path: None,
-            options,
-            database: None,
-        };
-        let database = builder().create_with_backend(disk);
-        let view = file.load(database.map_err(|error| file.refused(&error))?)?;
         Ok((file, view))
     }
 
     /// Whether it can be written, as far as is known.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.database.is_some()
     }
 
     /// Opens it again after a write that failed: what it has then is what counts.
-    pub(crate) fn reopen(&mut self) -> Result<View, StoreError> {
-        let Some(path) = &self.path else {
-            return Err(StoreError::Unavailable("its disk failed".into()));
+    pub(super) fn reopen(&mut self) -> Result<View, StoreError> {
+        let database = match &self.place {
+            Place::File(path) => builder().create(path),
+            Place::Disk(create) => create(),
         };
-        let database = builder()
-            .create(path)
-            .map_err(|error| self.refused(&error))?;
-        self.load(database)
+        self.load(database.map_err(|error| self.refused(&error))?)
     }
 
     /// Keeps what proposals have made of the catalog. When it returns it is on the device.
-    pub(crate) fn keep(&mut self, settled: &Settled) -> Result<(), StoreError> {
+    pub(super) fn keep(&mut self, settled: &Settled) -> Result<(), StoreError> {
         let Some(database) = &self.database else {
             return Err(StoreError::Unavailable("a write of it failed".into()));
         };
@@ -130,9 +114,9 @@ impl CatalogFile {
     }
 
     fn name(&self) -> String {
-        match &self.path {
-            Some(path) => path.display().to_string(),
-            None => "its file".into(),
+        match &self.place {
+            Place::File(path) => path.display().to_string(),
+            Place::Disk(_) => "its disk".into(),
         }
     }
 
@@ -166,7 +150,27 @@ impl CatalogFile {
     }
 }
 
-fn builder() -> Builder {
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Disk(_) => f.write_str("Disk"),
+        }
+    }
+}
+
+/// Has a file there after a power loss: what is in it was flushed, and its name was not.
+pub(super) fn flush_name(path: &Path) -> Result<(), StoreError> {
+    let folder = path.parent();
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let flushed = File::open(folder).and_then(|folder| folder.sync_all());
+    let shown = folder.display();
+    flushed.map_err(|error| StoreError::Unavailable(format!("{shown} cannot be flushed: {error}")))
+}
+
+/// How redb is to open it.
+pub(super) fn builder() -> Builder {
     let mut builder = Builder::new();
     builder.set_cache_size(CACHE_BYTES);
     // The file is small; damage in it is to be told, and not to be stumbled over later.

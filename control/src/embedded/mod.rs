@@ -8,7 +8,7 @@ use crate::limits::{WAITING_EDITS_MAX, WINDOW_CHANGES};
 use crate::store::{Answer, CommitError, Committed, Page, Position, Snapshot, Store, StoreError};
 use crate::view::View;
 use felix_core::Timestamp;
-use file::CatalogFile;
+use file::{CatalogFile, Place, builder};
 use keeper::{Job, Keeper};
 use redb::StorageBackend;
 use std::path::Path;
@@ -48,18 +48,23 @@ impl EmbeddedStore {
     /// # Errors
     /// It cannot be read or written, is damaged, or another process has it.
     pub fn open(path: &Path, options: EmbeddedOptions) -> Result<Self, StoreError> {
-        Self::start(CatalogFile::open(path, options)?)
+        let place = Place::File(path.to_owned());
+        let opened = CatalogFile::open(place, options)?;
+        file::flush_name(path)?;
+        Self::start(opened)
     }
 
-    /// The same on a disk that somebody else makes up.
+    /// The same on a disk that somebody else makes up. It is asked for again after each write that
+    /// failed.
     ///
     /// # Errors
     /// As above.
-    pub fn open_on(
-        disk: impl StorageBackend,
+    pub fn open_on<D: StorageBackend>(
+        disk: impl Fn() -> D + Send + 'static,
         options: EmbeddedOptions,
     ) -> Result<Self, StoreError> {
-        Self::start(CatalogFile::open_on(disk, options)?)
+        let place = Place::Disk(Box::new(move || builder().create_with_backend(disk())));
+        Self::start(CatalogFile::open(place, options)?)
     }
 
     fn start((file, view): (CatalogFile, View)) -> Result<Self, StoreError> {

@@ -8,7 +8,7 @@
 
 mod conformance;
 mod embedded;
+mod failing_disk;
 mod kill9;
 mod postgres;
-mod power_loss;
 mod support;

@@ -1,5 +1,5 @@
-//! The embedded store on a disk that loses power: of what was written since the last flush, any part
-//! may be there. A killed process proves nothing about flushes; this does.
+//! The embedded store on a disk that loses power, or is full. Of what was written since the last
+//! flush any part may be there after a power loss: a killed process proves nothing about that.
 #![expect(
     clippy::disallowed_types,
     reason = "redb uses its disk from whatever thread it likes, and shares it with the test"
@@ -7,7 +7,9 @@
 
 use felix_control::catalog::{StreamPath, StreamSettings, TenantName};
 use felix_control::embedded::{EmbeddedOptions, EmbeddedStore};
-use felix_control::{Edit, EditId, Page, Position, Proposal, Sequence, Store};
+use felix_control::{
+    CommitError, Edit, EditId, Page, Position, Proposal, Sequence, Store, StoreError,
+};
 use felix_core::{StreamId, Timestamp};
 use redb::StorageBackend;
 use std::io;
@@ -29,6 +31,7 @@ struct Disk(Arc<Mutex<Platter>>);
 struct Platter {
     bytes: Vec<u8>,
     steps: Vec<Step>,
+    is_full: bool,
 }
 
 impl Platter {
@@ -48,16 +51,28 @@ fn apply(bytes: &mut Vec<u8>, step: &Step) {
 
 impl Disk {
     fn of(bytes: Vec<u8>) -> Self {
-        let steps = Vec::new();
-        Self(Arc::new(Mutex::new(Platter { bytes, steps })))
+        let platter = Platter {
+            bytes,
+            ..Platter::default()
+        };
+        Self(Arc::new(Mutex::new(platter)))
     }
 
     fn steps(&self) -> Vec<Step> {
         self.0.lock().unwrap().steps.clone()
     }
 
-    fn apply(&self, step: Step) {
-        self.0.lock().unwrap().apply(step);
+    fn apply(&self, step: Step) -> Result<(), io::Error> {
+        let mut platter = self.0.lock().unwrap();
+        if platter.is_full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        platter.apply(step);
+        Ok(())
+    }
+
+    fn fill(&self, is_full: bool) {
+        self.0.lock().unwrap().is_full = is_full;
     }
 }
 
@@ -75,18 +90,15 @@ impl StorageBackend for Disk {
     }
 
     fn set_len(&self, length: u64) -> Result<(), io::Error> {
-        self.apply(Step::Length(usize::try_from(length).unwrap()));
-        Ok(())
+        self.apply(Step::Length(usize::try_from(length).unwrap()))
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
-        self.apply(Step::Flush);
-        Ok(())
+        self.apply(Step::Flush)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
-        self.apply(Step::Write(usize::try_from(offset).unwrap(), data.to_vec()));
-        Ok(())
+        self.apply(Step::Write(usize::try_from(offset).unwrap(), data.to_vec()))
     }
 }
 
@@ -120,7 +132,7 @@ fn after_power_loss(steps: &[Step], random: &mut fastrand::Rng) -> Vec<u8> {
 }
 
 fn open(disk: Disk) -> EmbeddedStore {
-    EmbeddedStore::open_on(disk, EmbeddedOptions::new(Timestamp(0))).unwrap()
+    EmbeddedStore::open_on(move || disk.clone(), EmbeddedOptions::new(Timestamp(0))).unwrap()
 }
 
 fn edit(number: u64) -> Edit {
@@ -143,13 +155,7 @@ async fn acknowledged(disk: &Disk, edits: u64) -> Vec<(usize, Sequence)> {
     let store = open(disk.clone());
     let mut acknowledged = Vec::new();
     for number in 0..edits {
-        let id = EditId(u128::from(number) + 1);
-        let proposal = Proposal {
-            id,
-            at: Timestamp(0),
-            edit: edit(number),
-        };
-        let committed = store.commit(proposal).await.unwrap();
+        let committed = store.commit(proposal(number)).await.unwrap();
         acknowledged.push((disk.steps().len(), committed.sequence));
     }
     acknowledged
@@ -194,4 +200,43 @@ async fn what_was_acknowledged_survives_a_power_loss_wherever_it_comes() {
             "the records say what the changes say"
         );
     }
+}
+
+fn proposal(number: u64) -> Proposal {
+    let id = EditId(u128::from(number) + 1);
+    Proposal {
+        id,
+        at: Timestamp(0),
+        edit: edit(number),
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_nothing_is_made_and_all_is_read_until_there_is_room() {
+    let disk = Disk::default();
+    let store = open(disk.clone());
+    store.commit(proposal(0)).await.unwrap();
+    let before = store.snapshot().await.unwrap().position;
+    disk.fill(true);
+    for number in 1..4 {
+        let refused = store.commit(proposal(number)).await;
+        assert!(matches!(
+            refused,
+            Err(CommitError::Store(StoreError::Unavailable(_)))
+        ));
+    }
+    let during = store.snapshot().await.unwrap();
+    assert_eq!(during.position, before);
+    assert_eq!(
+        store.changes(before, 10).await,
+        Ok(Page::Changes(Vec::new()))
+    );
+    disk.fill(false);
+    for number in 1..4 {
+        let committed = store.commit(proposal(number)).await.unwrap();
+        assert_eq!(committed.sequence.get(), before.sequence.get() + number);
+    }
+    drop(store);
+    let again = open(disk).snapshot().await.unwrap();
+    assert_eq!(again.state.live_streams().count(), 3);
 }
