@@ -1,6 +1,7 @@
 //! What edits make of a catalog, without any store.
 
 mod catalog;
+mod random;
 mod shards;
 
 use super::decide;
