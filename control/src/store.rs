@@ -105,6 +105,8 @@ pub enum CommitError {
 pub enum StoreError {
     /// It cannot be reached at this time, or did not answer; why.
     Unavailable(String),
+    /// It cannot be used as it was asked for, and trying again does not help; why, and what does.
+    Unusable(String),
     /// What it has cannot be right; what, and where.
     Damaged(String),
     /// It has ended.
@@ -140,6 +142,7 @@ impl fmt::Display for StoreError {
             Self::Unavailable(why) => {
                 write!(f, "the catalog cannot be reached: {why}; try again")
             }
+            Self::Unusable(why) => write!(f, "the catalog cannot be used: {why}"),
             Self::Damaged(what) => {
                 write!(
                     f,

@@ -100,8 +100,8 @@ impl CatalogFile {
         let head = found(&database, self.options).map_err(|error| self.failed(&error))?;
         if head.format != FORMAT {
             let format = head.format;
-            return Err(StoreError::Damaged(format!(
-                "{} is of format {format}, and this program knows {FORMAT}; is it that of a newer one?",
+            return Err(StoreError::Unusable(format!(
+                "{} is of format {format}, and this program knows {FORMAT}; upgrade this program",
                 self.name()
             )));
         }
@@ -136,13 +136,13 @@ impl CatalogFile {
     fn refused(&self, error: &DatabaseError) -> StoreError {
         let name = self.name();
         match error {
-            DatabaseError::DatabaseAlreadyOpen => StoreError::Unavailable(format!(
-                "{name} is in use by another process; one broker at a time has it"
+            DatabaseError::DatabaseAlreadyOpen => StoreError::Unusable(format!(
+                "{name} is in use by another process; one at a time has it, so end that first"
             )),
             DatabaseError::Storage(StorageError::Corrupted(fault)) => {
                 StoreError::Damaged(format!("{name}: {fault}"))
             }
-            DatabaseError::UpgradeRequired(format) => StoreError::Damaged(format!(
+            DatabaseError::UpgradeRequired(format) => StoreError::Unusable(format!(
                 "{name} is a redb file of format {format}, which this program does not read"
             )),
             other => self.unavailable(other),

@@ -47,7 +47,7 @@ impl Connector {
     /// The options are wrong.
     pub(super) fn new(options: &PostgresOptions) -> Result<Self, StoreError> {
         let url = tls::known_modes(&options.url);
-        let mut config: Config = url.parse().map_err(|error| unavailable(&error))?;
+        let mut config: Config = url.parse().map_err(|error| wrong(&error))?;
         if config.get_application_name().is_none() {
             config.application_name("felix-control");
         }
@@ -127,6 +127,15 @@ impl Drop for Session {
         // What is under way is not to end after something that was begun on a later connection.
         self.driver.abort();
     }
+}
+
+/// Without the string, which may have a password.
+fn wrong(error: &tokio_postgres::Error) -> StoreError {
+    let why =
+        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    StoreError::Unusable(format!(
+        "the database's URL is wrong: {why}; give postgres://user:password@host:5432/database"
+    ))
 }
 
 impl fmt::Debug for Connector {

@@ -168,18 +168,20 @@ impl Drop for PostgresStore {
 
 /// What is wrong, with whatever the database or the network said. Never the connection string.
 fn unavailable(error: &tokio_postgres::Error) -> StoreError {
-    let mut said = match error.as_db_error() {
-        Some(error) => format!(
-            "the database says: {} ({})",
-            error.message(),
-            error.code().code()
-        ),
-        None => error.to_string(),
+    let Some(said) = error.as_db_error() else {
+        let mut chain = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            chain = format!("{chain}: {cause}");
+            source = cause.source();
+        }
+        return StoreError::Unavailable(chain);
     };
-    let mut source = std::error::Error::source(error).filter(|_| error.as_db_error().is_none());
-    while let Some(cause) = source {
-        said = format!("{said}: {cause}");
-        source = cause.source();
+    let (code, message) = (said.code().code(), said.message());
+    let said = format!("the database says: {message} ({code})");
+    // Who we are, which database, and what we may do in it: somebody has to put that right.
+    match code.get(..2) {
+        Some("28" | "3D" | "42") => StoreError::Unusable(said),
+        _ => StoreError::Unavailable(said),
     }
-    StoreError::Unavailable(said)
 }

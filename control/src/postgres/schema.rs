@@ -40,7 +40,7 @@ const LOCK: i64 = 0x1c36_2cd0_4f9d_39c6;
 pub(super) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
     let had = run(client).await.map_err(|error| unavailable(&error))?;
     if had > MIGRATIONS.len() {
-        return Err(StoreError::Unavailable(format!(
+        return Err(StoreError::Unusable(format!(
             "the database is that of a newer program: it has {had} migrations, and this one knows {}; \
              upgrade this program",
             MIGRATIONS.len()

@@ -52,8 +52,7 @@ fn is_local(host: &Host) -> bool {
 
 /// What makes connections encrypted, trusting these authorities.
 pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<MakeRustlsConnect, StoreError> {
-    let wrong =
-        |what: String| StoreError::Unavailable(format!("the database's authorities: {what}"));
+    let wrong = |what: String| StoreError::Unusable(format!("the database's authorities: {what}"));
     let mut roots = RootCertStore::empty();
     match ca_pem {
         Some(pem) => {

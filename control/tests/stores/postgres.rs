@@ -146,6 +146,33 @@ async fn a_server_without_encryption_is_refused_where_it_was_asked_for() {
 }
 
 #[tokio::test]
+async fn what_trying_again_does_not_mend_is_said_so() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let database = server.database("felix").await;
+    for (url, why) in [
+        (
+            format!("{}_other", database.url()),
+            "\"felix_other\" does not exist (3D000)",
+        ),
+        (
+            database.url().replace("felix@", "eve@"),
+            "\"eve\" does not exist (28000)",
+        ),
+        ("postgres://u:secret@host:port/x".into(), "URL is wrong"),
+        ("host=x nonsense=secret".into(), "URL is wrong"),
+    ] {
+        let options = PostgresOptions::new(&url, NOW);
+        let refused = PostgresStore::open(options).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Unusable(_)), "{refused}");
+        let sentence = refused.to_string();
+        assert!(sentence.contains(why), "{sentence}");
+        assert!(!sentence.contains("secret"), "{sentence}");
+    }
+}
+
+#[tokio::test]
 async fn a_database_that_is_away_is_named_and_waited_for_no_longer_than_said() {
     let Some(server) = Server::start() else {
         return;
