@@ -11,6 +11,7 @@ use crate::{Proposal, Refusal};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
+use tokio_postgres::IsolationLevel;
 
 /// Waits between attempts to reach the database.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -193,7 +194,11 @@ impl Keeper {
         let lost = |error| unavailable(&error);
         let (client, statements) = (&mut link.session.client, &link.statements);
         loop {
-            let transaction = client.transaction().await.map_err(lost)?;
+            // Each statement is to see what was committed before it, whatever the database's default
+            // is: what comes after the lock sees all that was done under it.
+            let transaction = client.build_transaction();
+            let transaction = transaction.isolation_level(IsolationLevel::ReadCommitted);
+            let transaction = transaction.start().await.map_err(lost)?;
             rows::lock(&transaction, statements).await?;
             let view = self.view.borrow().clone();
             let Some(followed) = rows::follow(&transaction, statements, &view).await? else {

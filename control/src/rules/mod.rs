@@ -72,10 +72,15 @@ pub fn decide(state: &State, proposal: &Proposal) -> Result<Steps, Refusal> {
         Edit::SetQuota { quota, based_on } => quotas::set(state, quota, *based_on),
     }?;
     let created = steps.iter().filter(|(op, _)| *op == Op::Created).count();
-    if created > 0 && state.record_count() + created > RECORDS_MAX {
-        return Err(Limit::Records.into());
-    }
+    check_room(state.record_count(), created)?;
     Ok(steps)
+}
+
+/// Whether a catalog with so many records has room for so many more.
+fn check_room(had: usize, created: usize) -> Result<(), Limit> {
+    // Where nothing new is made, a full catalog can be changed, and emptied.
+    let has_room = created == 0 || had + created <= RECORDS_MAX;
+    has_room.then_some(()).ok_or(Limit::Records)
 }
 
 /// Whether a record is as the edit saw it.

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+use tokio_postgres::NoTls;
 
 const NOW: Timestamp = Timestamp(1_796_083_200_000);
 
@@ -208,6 +209,40 @@ async fn a_database_that_is_away_is_named_and_waited_for_no_longer_than_said() {
     assert!(away.contains("cannot be reached"), "{away}");
     server.start_again();
     desk.commit(edit).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_holds_the_catalog_is_waited_for_no_longer_than_said() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let database = server.database("felix").await;
+    // Whatever the database's own default is.
+    let isolation = "ALTER DATABASE felix SET default_transaction_isolation = 'serializable'";
+    database.execute(isolation).await;
+    let patience = Duration::from_millis(200);
+    let options = PostgresOptions {
+        patience,
+        ..options(&database, WIDE)
+    };
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::open(options).await.unwrap());
+    let desk = Desk::at(store).with_tenant().await;
+    let (client, connection) = tokio_postgres::connect(&database.url(), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let hold = "BEGIN; SELECT sequence FROM felix_catalog FOR UPDATE";
+    client.batch_execute(hold).await.unwrap();
+    let proposal = desk.proposal(create("clicks", draw_stream_id().unwrap()));
+    let refused = desk.store.commit(proposal.clone()).await;
+    assert!(matches!(
+        refused,
+        Err(CommitError::Store(StoreError::Unavailable(_)))
+    ));
+    desk.snapshot().await;
+    client.batch_execute("COMMIT").await.unwrap();
+    let committed = desk.store.commit(proposal).await.unwrap();
+    assert_eq!(committed.sequence, Sequence::new(3));
 }
 
 #[tokio::test]

@@ -388,3 +388,12 @@ fn a_state_is_what_its_records_are_and_a_copy_of_it_stays_as_it_was() {
         Record::Floor(_)
     ));
 }
+
+#[test]
+fn a_full_catalog_takes_nothing_new_and_can_be_emptied() {
+    assert_eq!(check_room(RECORDS_MAX - 2, 2), Ok(()));
+    assert_eq!(check_room(RECORDS_MAX - 2, 3), Err(Limit::Records));
+    assert_eq!(check_room(RECORDS_MAX, 0), Ok(()));
+    let sentence = Refusal::from(Limit::Records).to_string();
+    assert!(sentence.contains("delete what is not needed"), "{sentence}");
+}

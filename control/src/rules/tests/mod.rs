@@ -4,14 +4,14 @@ mod catalog;
 mod random;
 mod shards;
 
-use super::decide;
+use super::{check_room, decide};
 use crate::catalog::floor::since_2020;
 use crate::catalog::{
     CachePath, Consistency, Key, NamespacePath, Node, Quota, Record, State, StreamPath,
     StreamSettings, TenantName,
 };
 use crate::edit::{Opening, Reassignment};
-use crate::limits::{EDIT_SHARDS_MAX, GRACE, GRACE_MAX};
+use crate::limits::{EDIT_SHARDS_MAX, GRACE, GRACE_MAX, RECORDS_MAX};
 use crate::refusal::{Conflict, Invalid, Limit};
 use crate::{Change, Edit, EditId, Op, Proposal, Refusal, Version};
 use felix_core::{BrokerId, Generation, ShardId, StreamId, Timestamp};
