@@ -112,8 +112,8 @@ impl Keeper {
         }
     }
 
-    /// Tries once, and again until it is done or `patience` is over. An edit that was made by an attempt whose end was
-    /// not seen is found in the window by the next.
+    /// Tries once, and again until it is done or `patience` is over. An edit that was made by an
+    /// attempt whose end was not seen is found in the window by the next.
     async fn persist(
         &mut self,
         proposals: &[Proposal],
