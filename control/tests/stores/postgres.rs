@@ -246,6 +246,33 @@ async fn an_instance_that_holds_the_catalog_is_waited_for_no_longer_than_said() 
 }
 
 #[tokio::test]
+async fn an_edit_whose_answer_was_lost_is_made_once_and_answered() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let database = server.database("felix").await;
+    let (relay, url) = database.relay().await;
+    let store = PostgresStore::open(PostgresOptions::new(&url, NOW))
+        .await
+        .unwrap();
+    let desk = Desk::at(Arc::new(store)).with_tenant().await;
+    let begin = desk.snapshot().await.position;
+    for number in 0..3_u64 {
+        relay.cut_at_commit();
+        let id = draw_stream_id().unwrap();
+        let committed = desk.commit(create(&format!("s{number}"), id)).await;
+        assert_eq!(u64::from(relay.cuts()), number + 1, "the answer was lost");
+        assert_eq!(committed.sequence.get(), begin.sequence.get() + number + 1);
+    }
+    let end = desk.snapshot().await;
+    assert_eq!(end.state.live_streams().count(), 3);
+    assert_eq!(
+        follow(desk.store.as_ref(), begin, end.position).await.len(),
+        3
+    );
+}
+
+#[tokio::test]
 async fn a_database_that_was_put_back_is_followed_from_where_it_is() {
     let Some(server) = Server::start() else {
         return;

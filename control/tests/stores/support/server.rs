@@ -1,5 +1,6 @@
 //! A real Postgres, in a temporary folder and on a free port.
 
+use super::Relay;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
@@ -203,6 +204,14 @@ impl Database {
             "postgres://felix@127.0.0.1:{}/{}",
             self.server.port, self.name
         )
+    }
+
+    /// The same, by way of a relay.
+    pub(crate) async fn relay(&self) -> (Relay, String) {
+        let relay = Relay::to(self.server.port).await;
+        let own = format!(":{}/", self.server.port);
+        let url = self.url().replace(&own, &format!(":{}/", relay.port));
+        (relay, url)
     }
 
     /// The same under a name that a certificate can have.
