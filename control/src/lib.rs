@@ -2,7 +2,7 @@
 //!
 //! [`catalog`] is what there is, [`rules`] what may be done to it: pure, and the same for every
 //! store. Every change has a [`Sequence`] in one total order, and a [`Store`] keeps the changes and
-//! hands them on. `docs/decisions/0016-catalog-stores.md` says why it is made that way.
+//! hands them on. `docs/decisions/0017-catalog-stores.md` says why it is made that way.
 
 pub mod catalog;
 pub mod change;
