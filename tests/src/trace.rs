@@ -181,16 +181,23 @@ impl Trace {
     /// The writes at places of a file that ended, in the order of their beginnings.
     #[must_use]
     pub fn writes(&self, descriptor: i32) -> Vec<Done> {
-        self.calls(descriptor, &WRITES)
+        self.calls(Some(descriptor), &WRITES)
+    }
+
+    /// The same of all files: a thread beside a core has a descriptor of its own.
+    #[must_use]
+    pub fn writes_of_all(&self) -> Vec<Done> {
+        self.calls(None, &WRITES)
     }
 
     /// The sends into a socket that ended, in the order of their beginnings.
     #[must_use]
     pub fn sends(&self, descriptor: i32) -> Vec<Done> {
-        self.calls(descriptor, &SENDS)
+        self.calls(Some(descriptor), &SENDS)
     }
 
-    fn calls(&self, wanted: i32, names: &[&str]) -> Vec<Done> {
+    /// Calls with the descriptor, or with any.
+    fn calls(&self, wanted: Option<i32>, names: &[&str]) -> Vec<Done> {
         let mut open: HashMap<i32, (usize, Option<u64>)> = HashMap::new();
         let mut done = Vec::new();
         for (place, event) in self.0.iter().enumerate() {
@@ -202,7 +209,8 @@ impl Trace {
                     position,
                 } => {
                     open.remove(thread);
-                    if *descriptor == wanted && names.contains(&call.as_str()) {
+                    let is_wanted = wanted.is_none_or(|wanted| *descriptor == wanted);
+                    if is_wanted && names.contains(&call.as_str()) {
                         open.insert(*thread, (place, *position));
                     }
                 }

@@ -10,7 +10,7 @@
 use felix_tests::trace::{self, Done, Trace, Tracing};
 use felix_tests::wire::Wire;
 use felix_tests::{Broker, Descriptors, Policy, Stream, traced_answers};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -50,7 +50,12 @@ struct Drive {
     answers: usize,
     /// Bytes of every value, beside a few.
     value_bytes: usize,
+    /// How many partitions are written to.
+    partitions: u32,
 }
+
+/// What a thread beside a core writes of a larger batch in one call.
+const PIECE_BYTES: u64 = 256 << 10;
 
 /// Produces from many connections at once; every third keeps four requests under way.
 fn drive(broker: &Broker, drive: Drive) -> (Vec<Wire>, Vec<Answer>) {
@@ -77,7 +82,8 @@ fn drive_one(port: u16, drive: Drive, client: usize) -> (Wire, Vec<Answer>) {
     let mut answers = Vec::new();
     while answers.len() < drive.answers {
         let partitions = (0..depth).map(|ahead| {
-            u32::try_from((client + answers.len() + ahead * 3) % 5).expect("below the shards")
+            let next = u32::try_from(client + answers.len() + ahead * 3).expect("it is small");
+            next % drive.partitions
         });
         let partitions: Vec<u32> = partitions.collect();
         for partition in &partitions {
@@ -139,6 +145,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
 /// Holds every answer against the trace.
 fn order(trace: &Trace, broker: &Broker, topic: &str, answers: &[Answer]) -> Order {
     let descriptors = Descriptors::of(broker.pid());
+    let aside = trace.writes_of_all();
     let mut order = Order::default();
     let mut sends = HashMap::new();
     for answer in answers {
@@ -146,7 +153,8 @@ fn order(trace: &Trace, broker: &Broker, topic: &str, answers: &[Answer]) -> Ord
             .entry(answer.port)
             .or_insert_with(|| trace.sends(descriptors.connection(broker.port(), answer.port)));
     }
-    for partition in 0..SHARDS {
+    let written: BTreeSet<u32> = answers.iter().map(|answer| answer.partition).collect();
+    for partition in written {
         for file in segments(&broker.shard_dir(topic, partition)) {
             let descriptor = descriptors.file(&file);
             let (writes, flushes) = (trace.writes(descriptor), trace.flushes(descriptor));
@@ -158,7 +166,11 @@ fn order(trace: &Trace, broker: &Broker, topic: &str, answers: &[Answer]) -> Ord
                 let Some(batch) = placed.get(&answer.offset) else {
                     continue;
                 };
-                let write = written(batch, &writes);
+                let write = if batch.bytes > PIECE_BYTES {
+                    written_aside(batch, &aside)
+                } else {
+                    written_on_core(batch, &writes)
+                };
                 let send = sent(answer, &sends[&answer.port]);
                 assert!(
                     write.end < send.begin,
@@ -183,8 +195,24 @@ fn order(trace: &Trace, broker: &Broker, topic: &str, answers: &[Answer]) -> Ord
     order
 }
 
+/// The write of a batch that is larger than a core writes by itself: the last of its pieces. In files
+/// of one shard no two batches have the same place.
+fn written_aside<'a>(batch: &Placed, writes: &'a [Done]) -> &'a Done {
+    let mut last = None;
+    for piece in 0..batch.bytes.div_ceil(PIECE_BYTES) {
+        let begin = piece * PIECE_BYTES;
+        let bytes = PIECE_BYTES.min(batch.bytes - begin);
+        last = writes.iter().find(|write| {
+            write.position == Some(batch.position + begin)
+                && u64::try_from(write.value) == Ok(bytes)
+        });
+        assert!(last.is_some(), "piece {piece} was written");
+    }
+    last.expect("it has bytes")
+}
+
 /// The write of a batch.
-fn written<'a>(batch: &Placed, writes: &'a [Done]) -> &'a Done {
+fn written_on_core<'a>(batch: &Placed, writes: &'a [Done]) -> &'a Done {
     let write = writes
         .iter()
         .find(|write| write.position == Some(batch.position))
@@ -238,6 +266,7 @@ fn every_on_commit_answer_follows_a_completed_flush_of_its_file() {
         topic: "traced.commit",
         answers: traced_answers(),
         value_bytes: 100,
+        partitions: SHARDS,
     };
     let Some(order) = traced(Policy::OnCommit, load, &[]) else {
         return;
@@ -261,7 +290,8 @@ fn so_it_is_while_segments_fill_up_and_follow_each_other() {
     let load = Drive {
         topic: "traced.rolled",
         answers: 16,
-        value_bytes: 700_000,
+        value_bytes: 240_000,
+        partitions: SHARDS,
     };
     let small = [("FELIX_DURABLE_SEGMENT_BYTES", "8388608")];
     let Some(order) = traced(Policy::OnCommit, load, &small) else {
@@ -276,11 +306,27 @@ fn so_it_is_while_segments_fill_up_and_follow_each_other() {
 }
 
 #[test]
+fn so_it_is_with_batches_that_are_written_beside_the_core() {
+    let load = Drive {
+        topic: "traced.large",
+        answers: 8,
+        value_bytes: 700_000,
+        partitions: 1,
+    };
+    let Some(order) = traced(Policy::OnCommit, load, &[]) else {
+        return;
+    };
+    assert_none_early(&order);
+    assert!(order.flushes.iter().all(|(shard, _, _)| *shard == 0));
+}
+
+#[test]
 fn a_periodic_stream_answers_before_its_flush_and_the_check_sees_it() {
     let load = Drive {
         topic: "traced.periodic",
         answers: traced_answers(),
         value_bytes: 100,
+        partitions: SHARDS,
     };
     let Some(order) = traced(Policy::Periodic, load, &[]) else {
         return;
