@@ -222,6 +222,7 @@ impl Metrics for CoreMetrics {
     fn collect(&self, take: &mut dyn FnMut(Sample)) {
         let counters = self.writing_counters().into_iter();
         let counters = counters
+            .chain(self.aside_counters())
             .chain(self.roll_counters())
             .chain(self.retention_counters());
         let counters = counters

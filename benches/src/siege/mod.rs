@@ -67,11 +67,7 @@ impl Siege {
         progress: &Progress,
     ) -> Result<(), Problem> {
         progress.say("siege: starting a fresh broker");
-        let streams = [
-            FreshStream::new("calm", 1, "periodic"),
-            FreshStream::new("large", 1, "periodic"),
-            FreshStream::new("many", MANY, "periodic"),
-        ];
+        let streams = streams();
         let broker = FreshBroker::start(
             &self.binary,
             &self.dir,
@@ -108,15 +104,11 @@ impl Siege {
             })
         };
         let http_port = broker.http_port();
-        let mut sides = vec![Besieged::new(target(), None, place.clone(), http_port)];
-        for peer in Peer::named(&self.only, self.has_tls) {
-            sides.push(Besieged::new(
-                target(),
-                Some(peer),
-                place.clone(),
-                http_port,
-            ));
-        }
+        let peers = Peer::named(&self.only, self.has_tls);
+        let peers = [None].into_iter().chain(peers.into_iter().map(Some));
+        let mut sides: Vec<_> = peers
+            .map(|peer| Besieged::new(target(), peer, place.clone(), http_port))
+            .collect();
         let mut contenders: Vec<&mut dyn Contender> = Vec::new();
         for side in &mut sides {
             contenders.push(side);
@@ -159,6 +151,15 @@ impl Siege {
             ..Load::of(Workload::Produce)
         }
     }
+}
+
+/// The client's, and two of its peers.
+fn streams() -> [FreshStream; 3] {
+    [
+        FreshStream::new("calm", 1, "periodic"),
+        FreshStream::new("large", 1, "periodic"),
+        FreshStream::new("many", MANY, "periodic"),
+    ]
 }
 
 fn comparison() -> Comparison {

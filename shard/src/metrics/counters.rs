@@ -30,11 +30,6 @@ impl CoreMetrics {
                 &self.long_writes,
             ),
             (
-                "felix_storage_writes_aside_total",
-                "Large batches that were written beside their core.",
-                &self.writes_aside,
-            ),
-            (
                 "felix_storage_sync_rounds_total",
                 "Rounds of flushes: all dirty shards of a core at once.",
                 &self.sync_rounds,
@@ -60,11 +55,6 @@ impl CoreMetrics {
                 &self.late_syncs,
             ),
             (
-                "felix_storage_write_backs_total",
-                "Times that the kernel was asked to write before a flush.",
-                &self.write_backs,
-            ),
-            (
                 "felix_storage_overdue_syncs_total",
                 "Times that a shard's appends waited for their flush for more than twice the interval.",
                 &self.overdue_shards,
@@ -78,6 +68,21 @@ impl CoreMetrics {
                 "felix_storage_refused_appends_total",
                 "Batches refused because the disk is full, or nearly.",
                 &self.refused_appends,
+            ),
+        ]
+    }
+
+    pub(super) fn aside_counters(&self) -> Vec<Counted<'_>> {
+        vec![
+            (
+                "felix_storage_writes_aside_total",
+                "Large batches that were written beside their core.",
+                &self.writes_aside,
+            ),
+            (
+                "felix_storage_write_backs_total",
+                "Times that the kernel was asked to write before a flush.",
+                &self.write_backs,
             ),
         ]
     }
