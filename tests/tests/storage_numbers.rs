@@ -269,7 +269,9 @@ fn a_write_that_takes_long_is_counted() {
     produce(&mut wire, 0, 1);
     let held: PathBuf = hold.await_one(WAIT);
     assert!(held.ends_with(FIRST_LOG), "{}", held.display());
-    wire.send_produce(TOPIC, 0, &LARGE).unwrap();
+    // Not so large that it is written beside the core.
+    let value = &LARGE[..200 << 10];
+    wire.send_produce(TOPIC, 0, value).unwrap();
     eventually("its core waits in the kernel", || {
         broker.metric("felix_core_answers") < 2.0
     });
