@@ -1,6 +1,6 @@
 //! Making, changing and removing caches.
 
-use super::{Steps, check_display_name, check_id, check_version, found};
+use super::{Steps, check_display_name, check_id, check_namespace, check_version, found};
 use crate::catalog::settings::{check_more_shards, check_shards};
 use crate::catalog::{Cache, CachePath, Key, Record, State};
 use crate::refusal::Conflict;
@@ -18,14 +18,7 @@ pub(super) fn create(
     check_display_name(display_name)?;
     check_shards(shards)?;
     let namespace = &path.namespace;
-    found(
-        state.tenant(&namespace.tenant),
-        Key::Tenant(namespace.tenant.clone()),
-    )?;
-    found(
-        state.namespace(namespace),
-        Key::Namespace(namespace.clone()),
-    )?;
+    check_namespace(state, namespace)?;
     if state.cache(path).is_some() {
         return Err(Conflict::Exists(Key::Cache(path.clone()).into()).into());
     }

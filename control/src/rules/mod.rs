@@ -10,7 +10,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 
-use crate::catalog::{Key, Record, State};
+use crate::catalog::{Key, NamespacePath, Record, State};
 use crate::limits::{DISPLAY_NAME_BYTES_MAX, RECORDS_MAX};
 use crate::refusal::{Conflict, Invalid, Limit, Subject};
 use crate::{Edit, Op, Proposal, Refusal, Version};
@@ -102,6 +102,19 @@ fn check_version(
 /// What is there under a key.
 fn found<T>(found: Option<T>, key: Key) -> Result<T, Refusal> {
     found.ok_or_else(|| Refusal::NotFound(key.into()))
+}
+
+/// The tenant first: who has a wrong one learns that.
+fn check_namespace(state: &State, namespace: &NamespacePath) -> Result<(), Refusal> {
+    found(
+        state.tenant(&namespace.tenant),
+        Key::Tenant(namespace.tenant.clone()),
+    )?;
+    found(
+        state.namespace(namespace),
+        Key::Namespace(namespace.clone()),
+    )?;
+    Ok(())
 }
 
 fn check_display_name(name: &str) -> Result<(), Invalid> {

@@ -1,6 +1,6 @@
 //! Making, changing, deleting and restoring streams.
 
-use super::{Steps, check_id, check_version, found};
+use super::{Steps, check_id, check_namespace, check_version, found};
 use crate::catalog::{
     Deletion, Key, Record, State, Stream, StreamPath, StreamSettings, TenantName,
 };
@@ -19,14 +19,7 @@ pub(super) fn create(
 ) -> Result<Steps, Refusal> {
     settings.check()?;
     let namespace = path.namespace();
-    found(
-        state.tenant(&namespace.tenant),
-        Key::Tenant(namespace.tenant.clone()),
-    )?;
-    found(
-        state.namespace(namespace),
-        Key::Namespace(namespace.clone()),
-    )?;
+    check_namespace(state, namespace)?;
     if state.stream_named(path).is_some() {
         return Err(Conflict::Exists(path.into()).into());
     }

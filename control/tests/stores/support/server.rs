@@ -92,17 +92,15 @@ impl Server {
 
     /// Ends it at once, with whatever is under way.
     pub(crate) fn stop(&self) {
-        self.run(
-            "pg_ctl",
-            &[
-                "stop",
-                "-m",
-                "immediate",
-                "-w",
-                "-D",
-                self.data().to_str().unwrap(),
-            ],
-        );
+        let stopped = self.stopping();
+        let said = String::from_utf8_lossy(&stopped.stderr);
+        assert!(stopped.status.success(), "Postgres does not stop: {said}");
+    }
+
+    fn stopping(&self) -> Output {
+        let data = self.data();
+        let data = data.to_str().unwrap();
+        self.output("pg_ctl", &["stop", "-m", "immediate", "-w", "-D", data])
     }
 
     /// Starts it again, at the same port.
@@ -182,18 +180,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let data = self.data();
-        drop(self.output(
-            "pg_ctl",
-            &[
-                "stop",
-                "-m",
-                "immediate",
-                "-w",
-                "-D",
-                data.to_str().unwrap(),
-            ],
-        ));
+        drop(self.stopping());
     }
 }
 
